@@ -201,3 +201,10 @@ def test_level_stats_as_dict():
     assert "steal_gem" in str(world.level_stats(None, range(3)))
     with pytest.raises(ValueError, match="the list of seeds is empty"):
         world.level_stats(None, ())
+
+
+def test_infos_have_the_held_keys():
+    level = {"keys": "two", "maze_size": 9, "held_keys": {"blue": True}}
+    _, info = HeistEnv(level, observation="symbols").reset(seed=0)
+    assert info["held_keys"] == {"blue": True, "green": False, "red": False}
+    assert not {"keys", "items", "values"} & set(info)  # methods of containers such as tianshou's Batch

@@ -27,7 +27,7 @@ INFO_FIELDS = {
     "episode_number": InfoField("episode"),
     "seed": InfoField("level_seed"),
     "player_pos": InfoField("position"),
-    "keys": InfoField("has_key", COLORS, is_bool=True),
+    "held_keys": InfoField("has_key", COLORS, is_bool=True),
     "achievements": InfoField("achievements", _SKILL_NAMES),
     "possible": InfoField("possible", _SKILL_NAMES, is_bool=True),
     "shortest_path": InfoField("shortest_path"),

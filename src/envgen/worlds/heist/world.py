@@ -86,7 +86,7 @@ class Heist(EngineWorld):
         return expert_actions(envs.engine)
 
     def status(self, info: Mapping[str, Any]) -> Mapping[str, int]:
-        return {f"{color}_key": int(held) for color, held in info["keys"].items()}
+        return {f"{color}_key": int(held) for color, held in info["held_keys"].items()}
 
     def make_probe(self, envs: HeistVectorEnv) -> HeistProbe:
         return HeistProbe(envs.engine)
