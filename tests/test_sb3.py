@@ -6,7 +6,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from stable_baselines3 import PPO
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import VecTransposeImage
+from stable_baselines3.common.vec_env import VecTransposeImage, VecVideoRecorder
 
 import envgen  # noqa: F401  registers the environments
 from envgen.sb3 import Sb3VecEnv, make_vec_env
@@ -107,6 +107,12 @@ def test_render_shows_all_environments():
     envs.reset()
     assert [image.shape for image in envs.get_images()] == [(77, 99, 3)] * 2
     assert envs.env_is_wrapped(Monitor) == [True, True]
+
+
+def test_videos_have_the_frame_rate_of_the_world(tmp_path):
+    pytest.importorskip("moviepy", reason="VecVideoRecorder writes its files with moviepy")
+    envs = make_vec_env("crafter", 2, None, "symbols", seed=0, render_mode="rgb_array")
+    assert VecVideoRecorder(envs, str(tmp_path), lambda step: False).frames_per_sec == 10
 
 
 def test_other_autoreset_modes_are_refused():

@@ -77,6 +77,7 @@ class Sb3VecEnv(VecEnv):
         self._seed: int | None = None
         self._start = time.monotonic()
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+        self.metadata = envs.metadata  # VecVideoRecorder reads its render_fps
 
     def reset(self) -> Any:
         if any(self._options):
