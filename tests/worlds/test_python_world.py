@@ -5,6 +5,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
@@ -341,6 +342,11 @@ def test_default_rendering_shows_the_state_as_text():
     assert image.shape == (16, 16, 3)
     assert image.dtype == np.uint8
     assert 0 < (image < 128).sum() < image.size
+
+
+def test_vector_environments_have_their_autoreset_mode_as_an_attribute():
+    envs = Line().make([], 2)
+    assert envs.autoreset_mode == envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
 
 
 def test_other_autoreset_modes_are_refused():

@@ -42,13 +42,14 @@ class PythonVectorEnv(RenderedVectorEnv):
         num_workers: int | None = None,
         render_mode: str | None = None,
     ):
-        if checks.check_autoreset_mode(autoreset_mode) != AutoresetMode.SAME_STEP:
+        self.autoreset_mode = checks.check_autoreset_mode(autoreset_mode)
+        if self.autoreset_mode != AutoresetMode.SAME_STEP:
             raise TypeError(f"a PythonWorld supports only same-step autoreset, not {autoreset_mode}")
         self.num_envs, self.world = checks.check_count("num_envs", num_envs), world
         self.render_mode = checks.check_render_mode(render_mode)
         levels = checks.check_all_used(self._parse_levels(levels), num_envs, sample_levels)
         env = world.env_class(world, [world.original], False)
-        self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.metadata = {**env.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
