@@ -237,6 +237,14 @@ def test_vector_environments_render(num_workers):
     envs.close()
 
 
+def test_gymnasium_collects_the_frames_of_an_episode():
+    env = gymnasium.make("envgen/Walker-v0", render_mode="rgb_array_list")
+    env.reset(seed=0)
+    env.step(np.zeros(4))
+    assert [frame.shape for frame in env.render()] == [(600, 600, 3)] * 2
+    env.close()
+
+
 def test_without_box2d_an_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "envgen.worlds.walker.physics", None)
     monkeypatch.delattr("envgen.worlds.walker.physics", raising=False)

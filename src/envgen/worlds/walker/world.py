@@ -10,7 +10,7 @@ from PIL import Image
 from ..observations import image_grid
 from ..python_vector_env import PythonVectorEnv
 from ..python_world import PythonEnv, PythonWorld
-from ..validation import check_seed
+from ..validation import RENDER_MODES, check_seed
 from ..world import EpisodeEnd, Skill, SkillCheck
 from .env import ROUGH_THRESHOLD, TERRAINS, THRESHOLDS, WalkerEnv
 from .level import OBSTACLES, WalkerLevel
@@ -139,6 +139,12 @@ class Walker(PythonWorld):
 def make_env(level: Any = None, render_mode: str | None = None) -> PythonEnv:
     """What `gymnasium.make("envgen/Walker-v0")` makes."""
     return Walker().single(level, render_mode=render_mode)
+
+
+# Gymnasium adds render modes such as "rgb_array_list" to those that it finds here.
+make_env.metadata = {  # pyright: ignore[reportFunctionMemberAccess]
+    "render_modes": list(RENDER_MODES), "render_fps": WalkerEnv.render_fps
+}  # fmt: skip
 
 
 def make_vector_env(
