@@ -35,6 +35,7 @@ FRAGMENTS = {
     ("agent.md", 4),
     ("benchmarks.md", 0),
     ("envgen.md", 1),
+    ("envgen.md", 2),
     ("genenv.md", 1),
     ("llm-agent.md", 0),
     *(("worlds.md", k) for k in (2, 3, 4, 5, 6, 7)),

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from loop_worker import PLAN, SETTINGS, main
@@ -26,6 +28,7 @@ from fake_llm_server import FakeLlmServer, hang_response
 from forked import forked, run_forked
 from run_results import assert_same_run, assert_same_weights, progress_without_times, results_of
 
+PAGE = Path(__file__).parents[2] / "docs" / "envgen.md"
 WORKER = Path(__file__).with_name("loop_worker.py")
 DESIGNS = [
     json.dumps({"levels": [{"purpose": f"{name}, cycle {k}", "skills": ["collect_wood"], "level": {"trees": name}}
@@ -79,6 +82,41 @@ def test_run_directory_holds_levels_audits_evaluations_and_summary(finished_run)
     request, _ = read_request(finished_run)
     assert request["learner"]["name"] == "ppo"
     assert request["learner"]["num_envs"] == 4
+
+
+def field_names(value: Any) -> set[str]:
+    """The names of all fields below a value. Skills, the settings of levels and those of chains are data."""
+    if isinstance(value, list):
+        return set().union(*map(field_names, value))
+    if not isinstance(value, dict) or "advance_at" in value:
+        return set()
+    nested = [child for name, child in value.items() if name != "level"]
+    return set().union(value.keys() - {skill.name for skill in Crafter().skills}, *map(field_names, nested))
+
+
+def test_the_documentation_names_every_field_of_a_run_directory(finished_run):
+    page = PAGE.read_text()
+    results = [
+        json.loads(file.read_text()) for file in (*finished_run.glob("cycles/*/*.json"), finished_run / "summary.json")
+    ]
+    names = field_names([*results, *read_progress(finished_run)])
+    assert {"explained_variance", "env_steps", "stage", "ranking_steps", "standard_error", "reply_tokens"} <= names
+    assert {name for name in names if f"`{name}`" not in page} == set()
+
+
+def test_the_documented_program_reads_a_run(finished_run, tmp_path, monkeypatch, capsys):
+    program = next(
+        code for code in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "curve" in code
+    )
+    shutil.copytree(finished_run, tmp_path / "out" / "mine")
+    monkeypatch.chdir(tmp_path)
+    variables: dict[str, Any] = {}
+    exec(program, variables)
+    assert len(variables["rates"]) == 22
+    assert {steps for steps, _ in variables["curve"]} <= set(range(32, 321, 32))
+    assert (
+        f"crafter expert 1 ({variables['summary']['final']['score']['value']}, None, None)" in capsys.readouterr().out
+    )
 
 
 def test_finished_run_is_not_repeated(finished_run):
