@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +95,28 @@ def test_every_proposer_spends_its_budget_and_accounts_for_it(models, tmp_path, 
     }
     held_out = {task.spec.text for task in Toy().held_out_tasks(12)}
     assert not held_out & {record["spec"] for record in records}
+
+
+def field_names(value: Any) -> set[str]:
+    """The names of all fields below a value, without those of features, whose names are the domain's own."""
+    if not isinstance(value, dict):
+        return set()
+    by_feature = ("eval_accuracy_by", "final_accuracy_by", "entropy")
+    return set(value).union(*(field_names(child) for name, child in value.items() if name not in by_feature))
+
+
+def test_the_documentation_names_every_field_of_a_run_directory(models, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "genenv.md").read_text()
+    coevolve(tmp_path, Toy(), make_request(models))
+    lines = [
+        json.loads(line) for name in ("progress.jsonl", *STORES) for line in (tmp_path / name).read_text().splitlines()
+    ]
+    names = set().union(*map(field_names, [*lines, json.loads((tmp_path / "summary.json").read_text())]))
+    names -= {
+        name for name in names if name.startswith("environment_") and name.endswith("tokens")
+    }  # as those of agent
+    assert {"step", "near_target_fraction", "ngram_overlap", "num_specs", "completion", "total_seconds"} <= names
+    assert {name for name in names if f"`{name}`" not in page} == set()
 
 
 def test_agent_improves(models, tmp_path):
