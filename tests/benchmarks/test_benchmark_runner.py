@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 from sums import Sums
@@ -15,6 +16,8 @@ from envgen.designers.chat.protocol import AmbiguousError, BudgetExceededError, 
 from envgen.runs.store import RunError
 from fake_llm_server import FakeLlmServer, completion, status
 from special_files import make_special_file
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +63,15 @@ def test_a_run_writes_its_items_and_its_table(tmp_path):
     assert [message["content"] for message in lines["two-1"]["prompt"]] == ["1 + 2 = ?", "3", "+ 1 = ?"]
     assert (lines["one-3"]["score"], lines["one-3"]["error"]) == (0, "wrong sum")
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == result.model_dump(mode="json")
+
+
+def test_the_documentation_names_every_field(tmp_path):
+    page = "".join((DOCS / name).read_text() for name in ("benchmarks.md", "llm-agent.md"))
+    with FakeLlmServer([solve] * 100) as server:
+        run_benchmark(Sums(), openai(server), folder=tmp_path, verbose=False)
+    table, items = json.loads((tmp_path / "evaluation.json").read_text()), read_lines(tmp_path)
+    parts = [table, *table["categories"], table["usage"], *items, *items[0]["completions"], items[0]["usage"]]
+    assert {name for part in parts for name in part if f"`{name}`" not in page} == set()
 
 
 def test_an_interrupted_run_asks_only_what_is_missing(tmp_path):

@@ -62,6 +62,16 @@ def test_a_model_that_plays_well_reaches_every_skill(tmp_path):
     assert lines[-1]["ended"]
 
 
+def test_the_documentation_names_every_field(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "llm-agent.md").read_text()
+    with FakeLlmServer([play] * MANY) as server:
+        evaluate(tmp_path, server.url, questions="direct")
+    episode = read(tmp_path / "episodes/1/episode.json")
+    step = json.loads((tmp_path / "episodes/1/steps.jsonl").read_text().splitlines()[0])
+    parts = [read(tmp_path / "evaluation.json"), episode, episode["usage"], step]
+    assert {name for part in parts for name in part if f"`{name}`" not in page} == set()
+
+
 def test_the_questions_of_a_step_build_on_each_other_and_on_the_last_steps(tmp_path):
     with FakeLlmServer([play] * MANY) as server:
         evaluate(tmp_path, server.url, temperature=0.5)
