@@ -1,6 +1,7 @@
 """Diagnoses: what is counted in episodes, where most are lost, and that measuring changes no result."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,14 @@ def test_counts_of_a_ladder_are_exact():
     assert climb.bottleneck is not None
     assert (climb.bottleneck.kind, climb.bottleneck.name) == ("condition", "one rung below the top")
     assert (climb.bottleneck.reached, climb.bottleneck.of) == (4, 8)
+
+
+def test_the_documentation_names_every_field():
+    page = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
+    result = diagnose(Climber(), ProbedLadder(), LEVEL, episodes=12, observation="number").model_dump(mode="json")
+    climb = result["skills"]["climb"]
+    parts = [result, *result["ends"], climb, *climb["conditions"], climb["attempts"], climb["bottleneck"]]
+    assert {name for part in parts for name in part if f"`{name}`" not in page} == set()
 
 
 def test_a_world_without_a_probe_is_measured_by_its_prerequisites():
