@@ -1,8 +1,12 @@
 """Curves of groups of runs: means over seeds at common steps."""
 
+from pathlib import Path
+
 import pytest
 
-from envgen.report.curves import NUM_GRID, aggregate
+from envgen.report.curves import NUM_GRID, aggregate, training_points
+from envgen.report.read import RunFiles
+from run_files import write_json, write_lines
 
 
 def points(count: int, shift: float = 0.0, start: float = 1000.0) -> list[tuple[float, float]]:
@@ -32,3 +36,19 @@ def test_seeds_with_other_evaluations_are_interpolated():
     assert (result["x"][0], result["x"][-1]) == (1000, 4500)
     assert result["y"][0] == 1
     assert aggregate([[], []]) is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "rate", "num_points"),
+    [({"possible": [2]}, {"value": 50, "low": 9.5, "high": 90.5}, 2),  # two of eight episodes allow the skill
+     ({}, {"value": 50, "low": 21.5, "high": 78.5}, 2),  # all of them do
+     ({}, {"value": 100 / 3, "low": 6.1, "high": 79.2}, 0),  # a copy that lacks the counts
+     ({}, {"value": 0, "low": 0, "high": 100}, 0)],
+)  # fmt: skip
+def test_training_has_no_scores_without_the_episodes_that_allowed_a_skill(tmp_path: Path, counts, rate, num_points):
+    line = {"phase": "final", "episodes": 8, "succeeded": [1], **counts}
+    write_lines(tmp_path / "progress.jsonl", [line | {"steps": steps} for steps in (100, 200)])
+    write_json(tmp_path / "summary.json", {"final": {"episodes": 8, "skills": {"open_door": rate}}})
+    points, phases = training_points(RunFiles(tmp_path, "run", {"request": {"world": "heist"}}))
+    assert phases == [(0, 200, "final")]
+    assert [score for _, score in points] == pytest.approx([50 if counts else 12.5] * num_points)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.runs.kinds import number, skill_rates, total_tokens
+from envgen.runs.kinds import get_path, number, skill_rates, total_tokens
 from envgen.runs.statistics import iqm, iqm_with_ci, score
 
 from .figures import SMOOTHING
@@ -36,7 +36,8 @@ def num_skills(run: RunFiles) -> int:
 def training_points(run: RunFiles, select: Select = lambda line: line) -> tuple[Points, list[Phase]]:
     """The score of the training episodes in parts of the run, over steps, and its phases (first step, last, name).
 
-    A part never spans two phases, because their episodes play different levels.
+    A part never spans two phases, because their episodes play different levels. There are no points if the progress
+    does not say which episodes allowed a skill.
 
     Args:
         select: Returns the counts of the episodes of a progress line to use.
@@ -44,7 +45,7 @@ def training_points(run: RunFiles, select: Select = lambda line: line) -> tuple[
     n, phases = num_skills(run), _phases(run)
     total = max(1.0, run.steps)
     points: Points = []
-    for start, end, _, lines in phases:
+    for start, end, _, lines in [] if _lacks_possible(run) else phases:
         parts = max(1, round(NUM_WINDOWS * (end - start) / total))
         for part in np.array_split(np.arange(len(lines)), min(parts, len(lines))):
             succeeded, possible = np.zeros(n), np.zeros(n)
@@ -58,6 +59,18 @@ def training_points(run: RunFiles, select: Select = lambda line: line) -> tuple[
                 rates = np.where(possible > 0, 100 * succeeded / np.maximum(possible, 1), np.nan)
                 points.append((steps, float(score(np.clip(rates, 0, 100)))))
     return points, [(start, end, name) for start, end, name, _ in phases]
+
+
+def _lacks_possible(run: RunFiles) -> bool:
+    """Return whether the progress does not say which episodes allowed a skill, although some of the finished run's
+    evaluation did not. The copies of runs in docs/results lack it.
+    """
+    estimates, episodes = get_path(run.summary, "final", "skills"), number(run.summary, "final", "episodes")
+    rates = skill_rates(run.summary.get("final"))
+    if not isinstance(estimates, Mapping) or episodes is None or any("possible" in line for line in run.lines):
+        return False
+    successes = np.array(list(rates.values())) * episodes / 100  # whole numbers, if all episodes allowed the skill
+    return len(rates) < len(estimates) or not np.allclose(successes, successes.round(), rtol=0, atol=1e-6)
 
 
 def _phases(run: RunFiles) -> list[tuple[float, float, str, list[dict[str, Any]]]]:
