@@ -50,7 +50,7 @@ def test_vector_env_equals_single_envs(observation, threads):
             assert np.array_equal(obs[i], single_obs)
             assert infos["seed"][i] == info["seed"]
             assert infos["shortest_path"][i] == info["shortest_path"]
-            assert infos["keys"][i].tolist() == list(info["keys"].values())
+            assert infos["held_keys"][i].tolist() == list(info["held_keys"].values())
             assert envs.levels[infos["level"][i]] == LEVELS[i % 3]
     envs.close()
 
