@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from envgen.curriculum.plan import PracticeSettings
 from envgen.settings import format_validation_error
@@ -86,3 +86,11 @@ def test_a_prefix_comes_before_the_name_of_each_setting():
     with pytest.raises(ValidationError) as error:
         PracticeSettings(shar=0.5)
     assert format_validation_error(error.value, "practice.").startswith("PracticeSettings: setting 'shar'")
+
+
+def test_an_error_shows_the_first_of_many():
+    with pytest.raises(ValidationError) as error:
+        TypeAdapter(list[int]).validate_python(["a"] * 1025)
+    message = format_validation_error(error.value)
+    assert message.startswith("0: Input should be a valid integer") and message.endswith("; and 1,005 more errors")
+    assert message.count(";") == 20

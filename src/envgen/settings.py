@@ -11,6 +11,7 @@ PositiveInt = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 MAX_QUOTED_CHARS = 80  # of an unknown name or option
+MAX_ERRORS_SHOWN = 20  # of settings, a list of levels among them
 INTEGER = TypeAdapter(int)
 
 
@@ -81,8 +82,12 @@ def normalize_word(word: str) -> str:
 
 
 def format_validation_error(error: ValidationError, prefix: str = "") -> str:
-    """The errors in some settings as one line. `prefix` comes before the name of each setting."""
-    return "; ".join(_describe_error(details, prefix) for details in error.errors())
+    """The first errors in some settings as one line. `prefix` comes before the name of each setting."""
+    errors = error.errors()
+    shown = [_describe_error(details, prefix) for details in errors[:MAX_ERRORS_SHOWN]]
+    if len(errors) > len(shown):
+        shown.append(f"and {len(errors) - len(shown):,} more errors")
+    return "; ".join(shown)
 
 
 def _describe_error(details: Mapping[str, Any], prefix: str) -> str:

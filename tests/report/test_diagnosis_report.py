@@ -85,12 +85,11 @@ def test_a_run_that_masters_everything_says_so():
 
 
 @pytest.mark.parametrize("skills", [DIAGNOSIS["skills"], {"collect_wood": WOOD}, {"fly": NEVER_TRIED}])
-def test_figure_is_written_as_png(skills, tmp_path):
-    matplotlib.use("svg")  # a notebook has a backend of its own, which stays
+def test_figure_is_written_as_png(skills, tmp_path, svg_backend):
     (tmp_path / "diagnosis.json").write_text(json.dumps({**DIAGNOSIS, "skills": skills}))
     plot_diagnosis(tmp_path, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert matplotlib.get_backend() == "svg"
+    assert matplotlib.get_backend() == "svg"  # a notebook has a backend of its own, which stays
 
 
 def test_a_folder_without_a_diagnosis_is_an_error(tmp_path: Path):

@@ -148,8 +148,7 @@ def test_plot_of_co_evolutions_is_written_as_png(groups, tmp_path):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_backend_of_a_notebook_stays(run, groups, tmp_path):
-    matplotlib.use("svg")
+def test_the_backend_of_a_notebook_stays(run, groups, tmp_path, svg_backend):
     plot_training_runs({"expert": [run]}, tmp_path / "curves.png")
     plot_coevolution_runs(groups, tmp_path / "coevolution.png")
     assert matplotlib.get_backend() == "svg"
