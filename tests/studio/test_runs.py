@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from client import serve
@@ -12,6 +13,7 @@ from envgen.runs.compare import compare
 from envgen.runs.store import lock_folder
 from envgen.studio import run_pages
 from envgen.studio.runs import LineReader, RunFolder
+from envgen.studio.server import Request
 from run_files import (
     HOSTILE,
     evaluation,
@@ -277,6 +279,29 @@ def test_damaged_lines_of_the_progress_are_counted(tmp_path):
         assert problems(client) == ["progress.jsonl: 2 of 62 lines are damaged and left out"]
         append(run_dir / "progress.jsonl", [{"phase": "final", "steps": 3050}])
         assert problems(client) == ["progress.jsonl: 2 of 63 lines are damaged and left out"]
+
+
+def test_one_thread_at_a_time_reads_a_run(tmp_path, monkeypatch):
+    """Two that read a growing file at once would both add its new lines."""
+    write_train_run(tmp_path / "run", finished=False)
+    held = []
+
+    def is_held(lock) -> bool:
+        if not lock.acquire(blocking=False):
+            return True
+        lock.release()
+        return False
+
+    with serve(tmp_path) as client, ThreadPoolExecutor(1) as other:
+
+        def run_parts(run, maps_of):
+            held.append(other.submit(is_held, client.studio.folder.lock).result())
+            return {}
+
+        monkeypatch.setattr(run_pages, "run_parts", run_parts)
+        stream = client.studio.events(Request({"view": ["run"], "id": [client.run_id("run")]}, {}))
+        stream.parts()
+    assert held == [True, True]
 
 
 def test_the_adaptation_of_a_run_changes_with_its_results(tmp_path, monkeypatch):

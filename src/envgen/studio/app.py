@@ -132,7 +132,8 @@ class Studio:
         if view not in views:
             raise RequestError("there are no events of this name", 404)
         if view in ("run", "request"):
-            views[view]()  # an unknown one is an error, one that is deleted later is not
+            with self.folder.lock:
+                views[view]()  # an unknown one is an error, one that is deleted later is not
 
         def parts() -> dict[str, str]:
             with self.folder.lock:
