@@ -10,7 +10,7 @@ import pytest
 from client import serve
 
 from envgen.runs.compare import compare
-from envgen.runs.store import lock_folder
+from envgen.runs.store import lock_folder, read_entry
 from envgen.studio import run_pages
 from envgen.studio.runs import LineReader, RunFolder
 from envgen.studio.server import Request
@@ -245,6 +245,19 @@ def test_evaluations_of_language_models_are_not_listed(tmp_path):
     folder = RunFolder(tmp_path)
     assert names(folder) == ["run"]
     assert folder.unreadable == {}
+
+
+def test_evaluations_of_language_models_are_read_once(tmp_path, monkeypatch):
+    request = {"world": "crafter", "policy": "llm", "seed": 0}
+    write_json(tmp_path / "played" / "run.json", {"format": 2, "request": request})
+    read = []
+    monkeypatch.setattr("envgen.studio.runs.read_entry", lambda folder: read.append(folder) or read_entry(folder))
+    folder = RunFolder(tmp_path)
+    assert names(folder) == names(folder) == []
+    assert len(read) == 1
+    shutil.rmtree(tmp_path / "played")
+    write_train_run(tmp_path / "played")
+    assert names(folder) == ["played"]
 
 
 def problems(client) -> list[str]:

@@ -165,6 +165,7 @@ class RunFolder:
         self.lock = threading.RLock()  # held while runs are read
         self.unreadable: dict[str, str] = {}  # by name
         self._runs: dict[str, LiveRun] = {}
+        self._evaluations: dict[str, Any] = {}  # of language models, which are not shown: the stamps of their run.json
         self._scanned = float("-inf")
 
     def runs(self) -> list[LiveRun]:
@@ -189,12 +190,15 @@ class RunFolder:
         for folder in _find_folders(self.folder, MAX_DEPTH):
             name = folder.relative_to(self.folder).as_posix() if folder != self.folder else folder.name
             run_id = hashlib.sha256(os.fsencode(str(folder))).hexdigest()[:16]
+            if run_id in self._evaluations and self._evaluations[run_id] == _file_stamp(f"{folder}/run.json"):
+                continue
             stamp = _stamp(folder)
             run = self._runs.get(run_id)
             try:
                 if run is None or run.stamp.get("run.json") != stamp["run.json"]:
                     entry = read_entry(folder)
-                    if "policy" in entry["request"]:  # an evaluation of a language model
+                    if "policy" in entry["request"]:
+                        self._evaluations[run_id] = stamp["run.json"]
                         continue
                     if not isinstance(entry["request"].get("seed"), int):
                         raise RunError("its run.json has no seed")
