@@ -294,6 +294,17 @@ def test_damaged_lines_of_the_progress_are_counted(tmp_path):
         assert problems(client) == ["progress.jsonl: 2 of 63 lines are damaged and left out"]
 
 
+def test_a_file_that_is_read_again_and_again_gives_one_warning(tmp_path):
+    run_dir = write_train_run(tmp_path / "run")
+    (run_dir / "ledger.jsonl").write_text("damaged\n")
+    folder = RunFolder(tmp_path)
+    for _ in range(3):
+        (run,) = folder.runs()
+        run.read_lines("ledger.jsonl")
+    folder.runs()
+    assert run.problems == ["ledger.jsonl: 1 of 1 lines are damaged and left out"]
+
+
 def test_one_thread_at_a_time_reads_a_run(tmp_path, monkeypatch):
     """Two that read a growing file at once would both add its new lines."""
     write_train_run(tmp_path / "run", finished=False)

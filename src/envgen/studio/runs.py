@@ -85,6 +85,7 @@ class LiveRun(RunFiles):
             self._progress = None
             self._parts.clear()
             self.__dict__.pop("lines", None)
+        self.problems = list(dict.fromkeys(self.problems))  # an open page may read a damaged file again and again
         if stamp != self.stamp:
             changed = {name for name in stamp if stamp[name] != self.stamp.get(name)}
             self.problems = [problem for problem in self.problems if not self._is_about(problem, changed)]
