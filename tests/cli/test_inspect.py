@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
-from commands import envgen, get_error_line, get_usage_error
+from commands import envgen, get_error_line, get_usage_error, run_in_process
 
+from envgen.worlds import registry
 from special_files import KINDS, make_special_file
 
 
@@ -17,6 +19,16 @@ def test_stats_counts_what_a_level_generates(tmp_path):
     rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()[1:] if line.strip()}
     assert rows["tree"][0] == "0.0"
     assert rows["table"] == ["1.0", "3.0", "100%"]
+
+
+def test_a_broken_package_does_not_hide_the_other_worlds(monkeypatch, capsys):
+    broken = metadata.EntryPoint("broken", "no_such_module:World", registry.ENTRY_POINT_GROUP)
+    other = metadata.EntryPoint("other", "envgen.worlds.heist.world:Heist", registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: [broken, other])
+    run_in_process(["worlds"], monkeypatch)
+    output = capsys.readouterr().out
+    assert "broken: cannot load the world 'broken' from no_such_module:World: ModuleNotFoundError" in output
+    assert "other: 15 actions, 7 skills" in output
 
 
 def test_preview_writes_an_image(tmp_path):

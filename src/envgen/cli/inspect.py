@@ -5,7 +5,8 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from envgen.worlds.registry import make_world, world_names
+from envgen.text import printable
+from envgen.worlds.registry import WorldError, make_world, world_names
 
 from .common import UserError, prepare_png, read_level, require_positive, require_seed
 from .options import NONE, default, flag
@@ -81,7 +82,11 @@ def play(
 def worlds() -> None:
     """List the worlds, with what an agent can observe and learn in each."""
     for name in world_names():
-        world = make_world(name)
+        try:
+            world = make_world(name)
+        except WorldError as error:  # a broken package does not hide the other worlds
+            print(f"{name}: {printable(str(error))}")
+            continue
         actions = f"{len(world.actions)} actions" if world.actions else "continuous actions"
         print(f"{name}: {actions}, {len(world.skills)} skills")
         print(f"  observations: {', '.join(world.observations)}")
