@@ -1,6 +1,7 @@
 """`envgen demo` and `envgen bench`: a short tour, and how fast everything is on this machine."""
 
 import time
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ import numpy as np
 from tyro.conf import Positional
 
 from envgen.worlds.registry import make_world
-from envgen.worlds.world import sample_actions
+from envgen.worlds.world import World, sample_actions
 
 from .common import UserError, prepare_png, require_extra, require_seed
 from .options import default
@@ -69,28 +70,28 @@ def bench(world: Annotated[str, Positional, default("crafter", "[WORLD]")] = "cr
     print(f"learning from {chosen.default_observation}, everything included: {speed:,.0f} steps/s")
 
 
-def _env_speed(world, observation: str, seconds: float, num_envs: int = 256) -> float:
-    envs = world.make(num_envs=num_envs, seed=0, observation=observation)
-    envs.reset()
-    actions = sample_actions(envs.single_action_space, (64, num_envs), np.random.default_rng(0))
-    for step in range(200):  # until the environments are at different points of their episodes
-        envs.step(actions[step % 64])
-    steps, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        envs.step(actions[steps % 64])
-        steps += 1
-    return steps * num_envs / (time.perf_counter() - start)
+def _env_speed(world: World, observation: str, seconds: float, num_envs: int = 256) -> float:
+    with closing(world.make(num_envs=num_envs, seed=0, observation=observation)) as envs:
+        envs.reset()
+        actions = sample_actions(envs.single_action_space, (64, num_envs), np.random.default_rng(0))
+        for step in range(200):  # until the environments are at different points of their episodes
+            envs.step(actions[step % 64])
+        steps, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            envs.step(actions[steps % 64])
+            steps += 1
+        return steps * num_envs / (time.perf_counter() - start)
 
 
-def _learning_speed(world, seconds: float) -> float:
+def _learning_speed(world: World, seconds: float) -> float:
     from envgen.curriculum.trainer import make_learner
 
     observation = world.default_observation
     learner = make_learner(world, observation)
-    envs = world.make(num_envs=learner.settings.num_envs, seed=0, observation=observation)
     batch_size = 64 * learner.settings.num_envs
-    learner.train(envs, batch_size)  # compile and warm up
-    start, start_steps = time.perf_counter(), learner.steps
-    while time.perf_counter() - start < seconds:
-        learner.train(envs, batch_size)
-    return (learner.steps - start_steps) / (time.perf_counter() - start)
+    with closing(world.make(num_envs=learner.settings.num_envs, seed=0, observation=observation)) as envs:
+        learner.train(envs, batch_size)  # compile and warm up
+        start, start_steps = time.perf_counter(), learner.steps
+        while time.perf_counter() - start < seconds:
+            learner.train(envs, batch_size)
+        return (learner.steps - start_steps) / (time.perf_counter() - start)
