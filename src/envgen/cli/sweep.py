@@ -127,7 +127,7 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
             raise UserError(
                 f"the engine local has no options; choose {' or '.join(ENGINES[1:])} for --{ENGINE_OPTIONS}"
             )
-        name = target or ("crafter" if spec.command == "train" else "tools")
+        name = target or DEFAULT_ARGUMENTS[spec.command]
         label = Path(name).stem if name.endswith(".toml") else to_label(name).replace("/", "-")
         folder = Path(folder or spec.settings.get("folder") or f"out/sweep-{label}")
         _run(spec, folder, chosen, limits, options, dry_run, quiet)

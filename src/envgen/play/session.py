@@ -122,14 +122,14 @@ class GameSession:
         last_skill = self.achieved[-1] if self.achieved else "none"
         end = f" - {self.end_message()}" if self.done else ""
         return (
-            f"{self.world.name}: step {self.steps}, return {_format_number(self.episode_return)}, "
+            f"{self.world.name}: step {self.steps}, return {format_return(self.episode_return)}, "
             f"last new skill {last_skill}{end}"
         )
 
     def status(self) -> list[str]:
         """The state of the episode in two lines."""
         return [
-            f"step {self.steps}, return {_format_number(self.episode_return)}",
+            f"step {self.steps}, return {format_return(self.episode_return)}",
             f"{len(self.achieved)} of {len(self._skills)} skills: {', '.join(self.achieved) or 'none yet'}",
         ]
 
@@ -153,5 +153,5 @@ class GameSession:
         self.env.close()
 
 
-def _format_number(number: float) -> str:
-    return f"{round(number, 2):g}"
+def format_return(value: float) -> str:
+    return f"{round(value, 2):g}"

@@ -10,7 +10,7 @@ from envgen.report.episodes import EpisodePlayer, RecordedEpisode, repeat
 from envgen.worlds.world import Level, World
 
 from .front_end import run_front_end
-from .session import QUIT_KEYS
+from .session import QUIT_KEYS, format_return
 
 DEFAULT_SPEED = 10.0  # steps per second, of worlds that name none
 SPEEDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 240.0)
@@ -169,10 +169,6 @@ class WatchSession:
             *([", ".join(amounts)] if amounts else []),
             f"{len(skills)} of {len(world.skills)} skills: {', '.join(skills) or 'none yet'}",
         ]
-
-
-def format_return(value: float) -> str:
-    return f"{round(value, 2):g}"
 
 
 def watch(

@@ -31,7 +31,7 @@ function addReply() {
       items = result.items;
       if (result.checked) showErrors(result.errors, true);
       update(result.html || '<div class="levels" id="reply-levels"></div>');
-      addButtons(result.errors);
+      addButtons();
     } catch (error) {
       if (request === latest) showErrors([explain(error)]);
     }
@@ -60,7 +60,7 @@ function addReply() {
   }
 
   // A button at each level that opens it in the form.
-  function addButtons(errors) {
+  function addButtons() {
     if (reply.value.trim() && !parseReply()) return; // putting the level back would lose the rest of the reply
     document.querySelectorAll("#reply-levels > .level").forEach((card, k) => {
       if (items[k].is_chain) return; // has no settings of its own
