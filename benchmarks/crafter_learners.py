@@ -34,12 +34,12 @@ from training_runs import (
     num_threads,
     read_discussion,
     run_tasks,
+    split_progress,
 )
 
 EPISODES, PACKAGE_EPISODES = 1024, 128
 DEFAULT_STEPS = [1_000_000, 1_960_000]
 LONG_STEPS = 20_000_000
-NUM_CURVE_POINTS = 50
 VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "symbols": {},
     "symbols-gru": {"network": {"memory": "gru"}},
@@ -167,17 +167,15 @@ def device_name(device: str) -> str:
 
 def make_curve(lines: list[dict]) -> list[dict[str, Any]]:
     """Sums over consecutive windows of the training: steps, episodes, returns and successes of each skill."""
-    curve = []
-    for indices in np.array_split(np.arange(len(lines)), min(NUM_CURVE_POINTS, len(lines))):
-        window = [lines[k] for k in indices if lines[k]["episodes"]]
-        if window:
-            curve.append({
-                "steps": lines[indices[-1]]["steps"],
-                "episodes": sum(line["episodes"] for line in window),
-                "return_sum": round(sum(line["return_sum"] for line in window), 3),
-                "succeeded": np.sum([line["succeeded"] for line in window], axis=0).tolist(),
-            })  # fmt: skip
-    return curve
+    return [
+        {
+            "steps": steps,
+            "episodes": sum(line["episodes"] for line in window),
+            "return_sum": round(sum(line["return_sum"] for line in window), 3),
+            "succeeded": np.sum([line["succeeded"] for line in window], axis=0).tolist(),
+        }
+        for steps, window in split_progress(lines)
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------- the results

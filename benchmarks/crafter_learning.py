@@ -11,8 +11,6 @@ An interrupted benchmark resumes where it stopped.
 import argparse
 import datetime
 import json
-import os
-import platform
 import time
 from pathlib import Path
 from typing import Any
@@ -27,11 +25,11 @@ from envgen.curriculum.loop import train
 from envgen.curriculum.plan import TrainingPlan
 from envgen.curriculum.trainer import REWARD_WINDOW, training_stats
 from envgen.designers.baselines import NoDesigner
-from envgen.runs.store import library_versions, read_progress
+from envgen.runs.store import read_progress
 from envgen.worlds.crafter.world import Crafter
+from training_runs import describe_machine, split_progress
 
 PUBLISHED = {"score": 15.5, "reward": 10.5}  # from images, with a network of 4M parameters (EnvGen, table 1)
-NUM_CURVE_POINTS = 50
 
 
 def run_seed(
@@ -69,12 +67,10 @@ def training_results(lines: list[dict]) -> dict:
     stats = training_stats(lines, [skill.name for skill in Crafter().skills])
     assert stats is not None, "no episode ended"
     curve = []
-    for indices in np.array_split(np.arange(len(lines)), min(NUM_CURVE_POINTS, len(lines))):
-        part = [lines[k] for k in indices if lines[k]["episodes"]]
-        if count := sum(line["episodes"] for line in part):
-            rates = 100 * np.sum([line["succeeded"] for line in part], axis=0) / count
-            mean_return = sum(line["return_sum"] for line in part) / count
-            curve.append([lines[indices[-1]]["steps"], mean_return, score(rates)])
+    for steps, window in split_progress(lines):
+        count = sum(line["episodes"] for line in window)
+        rates = 100 * np.sum([line["succeeded"] for line in window], axis=0) / count
+        curve.append([steps, sum(line["return_sum"] for line in window) / count, score(rates)])
     return {
         "score": stats.score,
         "reward": stats.reward,
@@ -171,8 +167,7 @@ def main() -> None:
     text = f"""# Plain PPO from {source} in the original Crafter
 
 `python benchmarks/crafter_learning.py {options}`,
-{datetime.date.today()}, {len(seeds)} seeds, {os.cpu_count()} cores ({platform.machine()}),
-{", ".join(f"{name} {number}" for name, number in library_versions().items())}.
+{datetime.date.today()}, {len(seeds)} seeds, {describe_machine()}
 
 Training took {min(seconds)} to {max(seconds)} s per seed. Intervals are 95% over seeds. Each final policy played
 {args.episodes} episodes in envgen and {args.package_episodes} in the package; the 95% interval of their difference

@@ -41,15 +41,15 @@ from envgen.curriculum.loop import train
 from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan, learner_preset, plan_for
 from envgen.designers.registry import build_designer
 from envgen.report.figures import paired_difference, plot_training_runs, read_summary
-from envgen.runs.compare import Comparison, FinishedRun, make_table
 from envgen.runs.kinds import get_path
 from envgen.runs.statistics import Aggregate
-from envgen.runs.store import read_json, read_request
+from envgen.runs.store import read_json
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.minigrid.world import MiniGrid
 from envgen.worlds.walker.world import Walker
 from envgen.worlds.world import World, sample_actions
+from training_runs import read_discussion, results_table
 
 
 @dataclass(frozen=True)
@@ -343,14 +343,6 @@ def format_difference(result: Aggregate | None) -> str:
     return f"{result.value:+.1f} [{result.low:+.1f}, {result.high:+.1f}]"
 
 
-def results_table(study: Study, folders: dict[str, list[Path]]) -> str:
-    runs = [
-        [FinishedRun(folder, read_request(folder)[0], read_summary(folder)) for folder in group]
-        for group in folders.values()
-    ]
-    return Comparison((make_table(study.world.name, runs, list(folders)),), ()).markdown()
-
-
 def format_seed_counts(folders: dict[str, list[Path]]) -> str:
     counts = sorted({len(group) for group in folders.values()})
     if counts == [1]:
@@ -377,11 +369,11 @@ def results_page(study: Study, folders: dict[str, list[Path]], options: str, dat
 
 {study.description}
 
-{discussion.strip()}
+{discussion}
 
 ![curves](curves.png)
 
-{results_table(study, folders)}
+{results_table(study.world.name, folders)}
 
 ## Differences
 
@@ -467,8 +459,6 @@ def write_page(study: Study, name: str, results: Path, keep_date: bool = False) 
     plot_training_runs(groups, results / "curves.png")
     trained = [folder for designer in study.designers for folder in groups.get(designer, ())]
     seeds = sorted({int(folder.name.rpartition("-")[2]) for folder in trained})
-    discussion_file = results / "discussion.md"  # written by hand
-    discussion = discussion_file.read_text() if discussion_file.exists() else ""
     options = f"{name} --seeds {' '.join(map(str, seeds))}"
     of_study = [designer for designer in study.designers if designer in groups]
     if len(of_study) < len(study.designers):
@@ -476,7 +466,7 @@ def write_page(study: Study, name: str, results: Path, keep_date: bool = False) 
     page, date = results / "README.md", str(datetime.date.today())
     if keep_date and page.exists():
         date = re.findall(r"`, (\d{4}-\d{2}-\d{2}),$", page.read_text(), re.MULTILINE)[0]
-    page.write_text(results_page(study, groups, options, date, discussion))
+    page.write_text(results_page(study, groups, options, date, read_discussion(results)))
 
 
 if __name__ == "__main__":

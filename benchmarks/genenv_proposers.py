@@ -48,9 +48,9 @@ from envgen.report.figures import (
     read_summary,
     tokens,
 )
-from envgen.runs.compare import Comparison, FinishedRun, make_table
-from envgen.runs.store import read_progress, read_request
+from envgen.runs.store import read_progress
 from envgen.runs.tables import markdown_table
+from training_runs import read_discussion, results_table
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "uniform": {"proposer": "uniform"},
@@ -118,14 +118,6 @@ def run_variant(study: Study, name: str, seed: int, runs: Path, models: Path) ->
 
 def run_folder(runs: Path, name: str, seed: int) -> Path:
     return runs / f"{name.replace(' ', '-')}-{seed}"
-
-
-def results_table(domain: str, groups: Mapping[str, Sequence[Path]]) -> str:
-    runs = [
-        [FinishedRun(folder, read_request(folder)[0], read_summary(folder)) for folder in folders]
-        for folders in groups.values()
-    ]
-    return Comparison((make_table(domain, runs, list(groups)),), ()).markdown()
 
 
 def paired_table(groups: Mapping[str, Sequence[Path]]) -> str:
@@ -200,7 +192,7 @@ rollouts of the agent (`dapo` up to one step more), with {plan.tasks_per_step} t
 {plan.num_base_tasks} base tasks. Accuracy is that of greedy replies on {plan.num_eval_tasks} held-out tasks,
 uniform over all features.
 
-{discussion.strip()}
+{discussion}
 
 ![curves](curves.png)
 
@@ -275,12 +267,10 @@ def main() -> None:
             if (folder / name).resolve() != (copy / name).resolve():
                 shutil.copy(folder / name, copy / name)
     plot_coevolution_runs(groups, results / "curves.png")
-    discussion = results / "discussion.md"  # written by hand
-    text = discussion.read_text() if discussion.exists() else ""
     page, date = results / "README.md", str(datetime.date.today())
     if args.page and page.exists():
         date = re.findall(r"(\d{4}-\d{2}-\d{2}),$", page.read_text(), re.MULTILINE)[0]
-    page.write_text(results_page(args.domain, groups, date, text))
+    page.write_text(results_page(args.domain, groups, date, read_discussion(results)))
 
 
 if __name__ == "__main__":

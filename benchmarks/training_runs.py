@@ -7,16 +7,20 @@ import os
 import platform
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, TypeVar
 
-from envgen.runs.store import library_versions
+import numpy as np
+
+from envgen.runs.compare import Comparison, FinishedRun, make_table
+from envgen.runs.store import library_versions, read_json, read_request
 
 K = TypeVar("K", bound=Hashable)
 EVALUATION_SEED = 9_000_000_000  # of final evaluations: the same episodes for all runs
 CONSTANT_HORIZON = {"final_gamma": None, "final_gae_lambda": None}  # in the preset far, the horizon grows
+NUM_CURVE_POINTS = 50
 
 
 def add_options(parser: argparse.ArgumentParser, page: str, seeds: Sequence[int]) -> None:
@@ -72,6 +76,24 @@ def load_groups(
 def to_file_name(name: str, seed: int) -> str:
     """The name of the results of a run, without its suffix."""
     return f"{name.replace(' ', '-').replace(',', '').replace('%', '-percent')}-{seed}"
+
+
+def split_progress(
+    lines: Sequence[dict[str, Any]], num_windows: int = NUM_CURVE_POINTS
+) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Consecutive windows of the progress of a run: the steps at their ends, and their lines with episodes, if any."""
+    for indices in np.array_split(np.arange(len(lines)), min(num_windows, len(lines))):
+        if window := [lines[k] for k in indices if lines[k]["episodes"]]:
+            yield lines[indices[-1]]["steps"], window
+
+
+def results_table(task: str, groups: Mapping[str, Sequence[Path]]) -> str:
+    """The table of `envgen compare` for run directories of one world or domain, with these labels of the groups."""
+    runs = [
+        [FinishedRun(folder, read_request(folder)[0], read_json(folder / "summary.json")) for folder in folders]
+        for folders in groups.values()
+    ]
+    return Comparison((make_table(task, runs, list(groups)),), ()).markdown()
 
 
 def describe_machines(results: Iterable[dict[str, Any]]) -> str:

@@ -10,11 +10,9 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
-
 import envgen
 from envgen.runs.store import read_progress
-from training_runs import EVALUATION_SEED
+from training_runs import EVALUATION_SEED, split_progress
 
 SOLVED = 300
 WINDOW = 100  # episodes
@@ -22,15 +20,13 @@ WINDOW = 100  # episodes
 
 def make_curve(folder: Path, num_points: int = 20) -> list[tuple[int, float, float, int]]:
     """For each part of the training: steps, mean return and mean length of its episodes, and their number."""
-    lines = [line for line in read_progress(folder) if line["episodes"]]
     points = []
-    for indices in np.array_split(np.arange(len(lines)), min(num_points, len(lines))):
-        part = [lines[k] for k in indices]
-        episodes = sum(line["episodes"] for line in part)
+    for steps, window in split_progress([line for line in read_progress(folder) if line["episodes"]], num_points):
+        episodes = sum(line["episodes"] for line in window)
         mean_return, mean_length = (
-            sum(line[name] for line in part) / episodes for name in ("return_sum", "length_sum")
+            sum(line[name] for line in window) / episodes for name in ("return_sum", "length_sum")
         )
-        points.append((part[-1]["steps"], mean_return, mean_length, episodes))
+        points.append((steps, mean_return, mean_length, episodes))
     return points
 
 
