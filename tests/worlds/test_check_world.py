@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from line_world import RING, LineEnv, LineLevel, LineVectorEnv, LineWorld
+from python_worlds import Walk, WalkEnv
 
 from envgen import check_world
 from envgen.worlds.check_world import ContractError
@@ -589,3 +590,26 @@ def test_names_with_slashes_are_violations():
         name = "../line"
 
     assert violations(Slashes()) == ["name must be a non-empty string without slashes: directories are named after it"]
+
+
+class CountedEnv(WalkEnv):
+    num_open = 0
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        CountedEnv.num_open += 1
+
+    def close(self):
+        CountedEnv.num_open -= 1
+        super().close()
+
+
+class CountedWorld(Walk):
+    env_class = CountedEnv
+
+
+@pytest.mark.parametrize("steps", [1, 12])
+def test_all_environments_are_closed(steps, monkeypatch):
+    monkeypatch.setattr(CountedEnv, "max_episode_steps", steps)
+    check_world(CountedWorld(), steps=20)
+    assert CountedEnv.num_open == 0

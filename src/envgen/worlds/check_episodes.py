@@ -415,6 +415,7 @@ class EpisodeChecker:
         numbers = infos["episode_number"]
         obs, _, terminated, truncated, infos = envs.step(self.actions(NUM_ENVS, 1)[0])
         if (terminated | truncated).any():
+            envs.close()
             return  # the episodes are too short to be saved midway
         obs, infos = copy_values(obs), copy_values(infos)
         states = envs.get_env_state(np.array([0, 1]))

@@ -319,6 +319,7 @@ class _Checker(EpisodeChecker):
             self.require(problem is None, f"{name} is wrong: {problem}")
         env = self.world.single(self.level, seed=self.seed, observation=observation)
         single_grid = getattr(env, "metadata", {}).get("tile_grid")
+        env.close()
         self.require(
             single_grid == grid, f"{name} is {grid} in vector environments but {single_grid} in single environments"
         )
