@@ -92,5 +92,6 @@ def test_an_error_shows_the_first_of_many():
     with pytest.raises(ValidationError) as error:
         TypeAdapter(list[int]).validate_python(["a"] * 1025)
     message = format_validation_error(error.value)
-    assert message.startswith("0: Input should be a valid integer") and message.endswith("; and 1,005 more errors")
+    assert message.startswith("0: Input should be a valid integer")
+    assert message.endswith("; and 1,005 more errors")
     assert message.count(";") == 20
