@@ -12,7 +12,7 @@ from envgen.agents.errors import SpaceError
 from envgen.agents.networks import ActorCritic, PolicyNetwork, make_distribution
 from envgen.agents.ppo import METRICS, PPO
 from envgen.agents.rollout import EpisodeStats, Rollout, VecEnvRunner
-from envgen.agents.settings import PpoSettings, ppo_settings_for
+from envgen.agents.settings import HyperparameterError, PpoSettings, ppo_settings_for
 from envgen.errors import NonFiniteLossError
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.crafter.world import Crafter
@@ -178,6 +178,16 @@ def test_unsuitable_environments_are_refused_before_the_first_step():
 def test_unknown_settings_are_refused_with_a_suggestion():
     with pytest.raises(ValueError, match="did you mean 'learning_rate'"):
         PpoSettings(learning_rat=1.0)  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.parametrize(("network", "message"), [
+    ({"width": 0}, "^network.width: Input should be greater than or equal to 1"),
+    ({"encoder": "tile"}, "^network: encoder: 'tile' is not one of"),
+    (None, "^network: Input should be a valid dictionary"),
+])  # fmt: skip
+def test_errors_in_the_settings_of_the_network_name_it(network, message):
+    with pytest.raises(HyperparameterError, match=message):
+        PPO.settings_for(gymnasium.spaces.Box(0, 5, (4,), np.uint8), network=network)
 
 
 def test_non_finite_loss_stops_training_and_leaves_the_weights():

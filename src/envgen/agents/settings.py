@@ -147,7 +147,7 @@ S = TypeVar("S", bound=PpoSettings)
 def ppo_settings_for(observation_space: spaces.Space, settings_class: type[S] = PpoSettings, **overrides: Any) -> S:
     """The defaults for a kind of observation: as published for images, tuned for speed for symbols and tiles."""
     try:
-        network = NetworkSettings.model_validate(overrides.get("network", {}))
+        network = LearnerSettings(network=overrides.get("network", {})).network
         defaults: Mapping[str, Any] = {}
         if isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1:
             is_symbols = np.issubdtype(observation_space.dtype, np.integer)
