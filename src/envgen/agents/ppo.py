@@ -25,6 +25,7 @@ from torch import nn
 
 from envgen.arrays import Arrays, strip_prefix
 from envgen.errors import NonFiniteLossError
+from envgen.settings import flatten
 from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
@@ -537,11 +538,11 @@ class PPO:
         if saved["network"]["encoder"] == "auto" != current["network"]["encoder"]:  # saved by an earlier version
             saved["network"]["encoder"] = default_encoder(self.observation_space)
         if saved != current:
-            names = saved.keys() | current.keys()
+            before, now = flatten(saved), flatten(current)
             changes = [
-                f"{name} was {saved.get(name)!r} and is now {current.get(name)!r}"
-                for name in sorted(names)
-                if saved.get(name) != current.get(name)
+                f"{name} was {before.get(name)!r} and is now {now.get(name)!r}"
+                for name in sorted(before.keys() | now.keys())
+                if before.get(name) != now.get(name)
             ]
             raise ValueError(f"make the learner with the settings that this state was saved with: {'; '.join(changes)}")
 
