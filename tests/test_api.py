@@ -236,6 +236,7 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
         ({"device": "banana"}, "device 'banana' is not available"),
         ({"learner": "pp"}, "did you mean 'ppo'"),
         ({"designer": "alpha", "designer_options": {"bta": 1}}, "did you mean 'beta'"),
+        ({"designer": "alpha", "designer_options": 0.5}, "designer_options must be a mapping, not 0.5"),
         ({"designer": 3}, "^3 is not a designer; subclass envgen.Designer"),
         ({"designer": lambda brief, history: Proposal()}, "^<lambda> is not a designer; subclass envgen.Designer"),
         ({"plan": {"preset": "quick"}}, "setting 'preset' is not one of cycles, levels"),

@@ -204,7 +204,8 @@ def _training_arguments(
         world, name, preset, observation, seed, learner, learner_preset, network_changes, practice_changes
     )  # fmt: skip
     model = {"llm": llm} if isinstance(llm, str) else _changes("llm", llm)
-    built = build_designer(designer, run_folder, model, designer_options, parse_levels_or_chains(levels, world))
+    options = _changes("designer_options", designer_options)
+    built = build_designer(designer, run_folder, model, options, parse_levels_or_chains(levels, world))
     settings, preset_practice = chosen_preset(learner_preset, world)
     changes = _changes("hyperparameters", hyperparameters)
     network_settings = settings.get("network", {}) | _changes("network", changes.get("network")) | network_changes
