@@ -258,6 +258,12 @@ def test_wrong_arguments_are_errors_with_the_nearest_right_one(arguments, messag
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("call", [envgen.load_policy, envgen.evaluate, envgen.resume, envgen.compare])
+def test_a_name_that_is_too_long_for_a_file_is_no_run(call):
+    with pytest.raises(envgen.EnvgenError):
+        call("a" * 300)
+
+
 def test_a_run_starts_from_the_weights_of_a_policy(run, tmp_path):
     policy = run.policy()
     policy.save(tmp_path / "saved")

@@ -537,7 +537,7 @@ def load_policy(
     check_device(device)
     if (policy := find_and_load_policy(str(folder), device)) is not None:
         return policy
-    if not Path(folder).exists() and isinstance(folder, str) and PLAIN_NAME.fullmatch(folder):
+    if isinstance(folder, str) and PLAIN_NAME.fullmatch(folder) and not os.path.exists(folder):
         raise PolicyError(
             f"{folder} is neither a folder nor a policy in {policies_dir()}; download the release file {folder}.zip "
             "into that folder, or pass the path of a run"

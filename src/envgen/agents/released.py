@@ -4,6 +4,7 @@ A release file is a zip archive with the two files of a saved policy and its mod
 unpacked, so the paths in it have no effect.
 """
 
+import os
 import re
 import zipfile
 import zlib
@@ -55,8 +56,8 @@ def find_and_load_policy(source: str, device: str = "cpu") -> Policy | None:
     """Load a saved policy, a release file, or one by its name in the cache or the hub; None if it is none of these."""
     if source.startswith(HUB_PREFIX):
         return _load_from_hub(HubName.parse(source), device)
-    path = Path(source) if Path(source).exists() else find_cached_policy(source)
-    if path is None or (path.is_dir() and not (path / JSON_FILE).exists()):
+    path = Path(source) if os.path.exists(source) else find_cached_policy(source)
+    if path is None or (path.is_dir() and not os.path.exists(path / JSON_FILE)):
         return None
     return load_policy(path, device) if path.is_dir() else load_release_file(path, device)
 

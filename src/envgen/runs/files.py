@@ -119,7 +119,7 @@ def suggest_path(path: Path) -> str:
 
     The hint is empty if `path` exists or no name is similar.
     """
-    missing = next((entry for entry in (*reversed(path.parents), path) if not entry.exists()), None)
+    missing = next((entry for entry in (*reversed(path.parents), path) if not os.path.exists(entry)), None)
     try:
         siblings = os.listdir(missing.parent) if missing else []
     except OSError:
