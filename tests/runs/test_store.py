@@ -75,7 +75,7 @@ def test_a_folder_of_other_runs_does_not_become_a_run(tmp_path):
     Run(tmp_path / "first", {}).close()
     with pytest.raises(RunError, match="holds other runs, such as first"):
         Run(tmp_path, {})
-    assert not (tmp_path / "run.json").exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["first"]
 
 
 # --- extension

@@ -102,9 +102,10 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot create the run directory {folder}: {error.strerror}") from error
+        if not exists(folder / "run.json"):
+            check_no_runs_below(folder)  # before the file `lock` is created
         self._lock = lock_folder(folder)
         if not exists(folder / "run.json"):
-            check_no_runs_below(folder)
             self.write(
                 "run",
                 {
