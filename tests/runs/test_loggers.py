@@ -187,6 +187,23 @@ def test_a_killed_process_leaves_the_id_and_the_last_steps(tmp_path, logged, mon
     assert (second.id, len(logged)) == (first.id, 1)
 
 
+@pytest.mark.parametrize(("failing", "names"), [
+    ("__init__", ["tensorboard", "wandb"]), ("close", ["wandb", "tensorboard"]),
+])  # fmt: skip
+def test_a_logger_is_closed_if_another_one_fails(failing, names, tmp_path, monkeypatch):
+    closed = []
+
+    def fail(self, *args):
+        raise ConnectionError
+
+    monkeypatch.setattr(loggers.TensorBoardLogger, "close", lambda self: closed.append(self))
+    monkeypatch.setattr(loggers.WandbLogger, "__init__", lambda self, folder: None)
+    monkeypatch.setattr(loggers.WandbLogger, failing, fail)
+    with pytest.raises(ConnectionError), loggers.CoevolutionLogger(tmp_path, names) as logger:
+        logger.on_progress({"rollouts": 64})
+    assert len(closed) == 1
+
+
 def test_the_summary_is_logged_once_after_an_interruption_of_the_final_evaluation(tmp_path, logged):
     write_json(tmp_path / "run.json", {"format": 2, "request": {"seed": 0}})
     (tmp_path / "progress.jsonl").write_text('{"rollouts": 64}\n')

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -176,19 +177,17 @@ class RunLogger:
         check_loggers(names)
         self.folder, self.names = folder, names
         self.loggers: list[Logger] = []
+        self._open_loggers = ExitStack()  # closes each of them, even if another one fails
         self.steps = 0  # of the last progress line
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
+        with self._open_loggers:
             if kind is None:
                 self._finish()
-        finally:
-            for logger in self.loggers:
-                logger.close()
-            self.loggers = []
+        self.loggers = []
 
     def on_progress(self, line: Mapping[str, Any]) -> None:
         """Call this with each progress line, after it was written to the run directory."""
@@ -212,7 +211,10 @@ class RunLogger:
 
     def _start(self) -> None:
         """Open the loggers and log what is in the run directory."""
-        self.loggers, self.steps = [LOGGERS[name](self.folder) for name in self.names], 0
+        self.steps = 0
+        for name in self.names:
+            self.loggers.append(LOGGERS[name](self.folder))
+            self._open_loggers.callback(self.loggers[-1].close)
         if exists(self.folder / PROGRESS):
             for line in read_progress(self.folder):
                 self.log_line(line)
