@@ -1,11 +1,13 @@
 """Learning curves and results of co-evolutions, read from run directories."""
 
 import json
+import shutil
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from envgen.report.figures import (
     accuracy_at,
@@ -57,6 +59,16 @@ def test_training_curve_starts_with_as_many_episodes_as_environments(run):
 def test_plot_of_curves_is_written_as_png(run, tmp_path):
     plot_training_runs({"expert": [run]}, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_legend_names_a_group_whose_runs_have_different_numbers_of_cycles(run, tmp_path, monkeypatch):
+    shorter = shutil.copytree(run, tmp_path / "shorter")
+    shutil.rmtree(shorter / "cycles" / "2")
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *args, **options: figures.append(figure))
+    plot_training_runs({"expert": [run, shorter], "none": [run]}, tmp_path / "curves.png")
+    legend = figures[0].axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["expert (2)", "none (1)"]
 
 
 def test_training_scores_are_plotted_only_where_the_last_phase_is_in_the_original(run, tmp_path):

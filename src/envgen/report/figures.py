@@ -54,10 +54,13 @@ def line_style(k: int) -> dict[str, str]:
 
 
 def _plot_group(axis: Any, curves: Sequence[Curve], style: Mapping[str, str], label: str) -> None:
+    """Without a mean, which takes curves with the same number of points, the first thin line has the label."""
     curves = [curve for curve in curves if curve[0].size]
-    for steps, scores in curves:
-        axis.plot(steps / 1e6, scores, **style, alpha=0.25, linewidth=0.8)
-    if curves and len({steps.size for steps, _ in curves}) == 1:
+    has_mean = len({steps.size for steps, _ in curves}) == 1
+    for k, (steps, scores) in enumerate(curves):
+        own_label = label if k == 0 and not has_mean else None
+        axis.plot(steps / 1e6, scores, **style, alpha=0.25, linewidth=0.8, label=own_label)
+    if has_mean:
         steps, scores = (np.mean(values, axis=0) for values in zip(*curves, strict=True))
         axis.plot(steps / 1e6, scores, **style, linewidth=1.8, marker="o", markersize=2.5, label=label)
 
