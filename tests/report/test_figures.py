@@ -147,6 +147,7 @@ def test_cost_to_match_leaves_out_runs_that_never_match(groups):
     assert cost_to_match(groups["genenv"], groups["uniform"], "rollouts") == [100]
     assert cost_to_match(groups["genenv"], groups["uniform"], "tokens") == [1500]
     assert cost_to_match(groups["uniform"], groups["uniform"], "rollouts") == [200, 200]
+    assert cost_to_match(groups["uniform"], groups["uniform"][:1], "rollouts") == [200]
 
 
 def test_accuracy_at_interpolates_between_evaluations(groups):

@@ -2,6 +2,7 @@
 of co-evolutions with the measures of the GenEnv paper.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -197,13 +198,13 @@ def curve(lines: Sequence[Line], unit: str, metric: Metric) -> tuple[np.ndarray,
 def cost_to_match(folders: Sequence[Path], baselines: Sequence[Path], unit: str) -> list[float]:
     """Return the rollouts, tokens or proposed tasks after which runs reach the final accuracy of the baseline.
 
-    Each run is compared with the baseline of its seed. Runs that never reach it are left out.
+    Each run is compared with the baseline of its seed. Runs that never reach it, or have none, are left out.
     """
     final_accuracy = {_seed(folder): read_summary(folder)["final_accuracy"] for folder in baselines}
     positions = []
     for folder in folders:
+        target = final_accuracy.get(_seed(folder), math.inf)
         lines = (line for line in read_progress(folder) if "eval_accuracy" in line)
-        target = final_accuracy[_seed(folder)]
         reached = (_position(line, unit) for line in lines if 100 * line["eval_accuracy"] >= target)
         positions += [float(position) for position in [next(reached, None)] if position is not None]
     return positions
