@@ -371,6 +371,19 @@ def test_the_episodes_of_a_level_that_a_proposal_repeats_are_counted_once():
     assert (entry.cycles, entry.episodes) == ([1, 2], 240)
 
 
+def test_a_chain_keeps_its_name_at_a_later_stage():
+    chain = make_chain("collect_iron", BRIEF, {})
+    cycles = [
+        make_cycle(
+            number=number, outcomes=(None,), audits=(),
+            proposal=Proposal(levels=(ProposedLevel(level=chain.levels[stage], chain=chain.at_stage(stage)),)),
+        )
+        for number, stage in ((1, 0), (2, 1))
+    ]  # fmt: skip
+    assert collect_earlier_levels(cycles).keys() == {"1.1"}
+    assert "Level 1.1 (used before): " in prompt.cycle_report(BRIEF, cycles[1], "rich", cycles[:1])
+
+
 def test_rich_feedback_offers_chains_and_says_how_far_they_came():
     text = prompt.initial_prompt(BRIEF, "rich")
     assert re.search(r"There are chains for .*make_iron_pickaxe \(\d+ stages\)", text)

@@ -41,9 +41,10 @@ class EarlierLevel:
 def collect_earlier_levels(history: Sequence[Cycle]) -> EarlierLevels:
     """The levels of all finished cycles."""
     earlier_levels: EarlierLevels = {}
+    names: dict[Level | LevelChain, str] = {}
     for cycle in history:
         for k, proposed in enumerate(cycle.proposal.levels):
-            name = name_of(proposed, earlier_levels) or f"{cycle.number}.{k + 1}"
+            name = names.setdefault(_identity(proposed), f"{cycle.number}.{k + 1}")
             entry = earlier_levels.setdefault(name, EarlierLevel(proposed))
             entry.proposed = proposed  # with the latest purpose, skills and weight
             if cycle.number in entry.cycles:
@@ -54,14 +55,14 @@ def collect_earlier_levels(history: Sequence[Cycle]) -> EarlierLevels:
     return earlier_levels
 
 
-def name_of(proposed: ProposedLevel, earlier_levels: Mapping[str, EarlierLevel]) -> str | None:
-    """The name of an earlier level that equals this one."""
-    return next(
-        (name for name, entry in earlier_levels.items() if _identity(entry.proposed) == _identity(proposed)), None
-    )
+def names_of(levels: Sequence[ProposedLevel], earlier_levels: Mapping[str, EarlierLevel]) -> list[str]:
+    """The name of each of these levels, all of which are among the earlier ones."""
+    names = {_identity(entry.proposed): name for name, entry in earlier_levels.items()}
+    return [names[_identity(proposed)] for proposed in levels]
 
 
-def _identity(proposed: ProposedLevel) -> Any:
+def _identity(proposed: ProposedLevel) -> Level | LevelChain:
+    """What is equal for equal levels, and for a chain at any of its stages."""
     return proposed.chain.at_stage(0) if proposed.chain is not None else proposed.level
 
 

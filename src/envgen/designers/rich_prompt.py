@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 
 from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, Cycle, CycleDiagnosis, LevelOutcome, ProposedLevel
-from .earlier_levels import EarlierLevel, chain_stages, collect_earlier_levels, name_of
+from .earlier_levels import EarlierLevel, chain_stages, collect_earlier_levels, names_of
 
 UNMEASURED = "not possible in these episodes"
 MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches
@@ -82,19 +82,19 @@ def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[
         lines.append(f"- {skill.name}: {' -> '.join([*before, str(cycle.success_rates.get(skill.name, UNMEASURED))])}")
     if cycle.diagnosis is not None:
         lines += ["", *_diagnosis_lines(cycle.diagnosis)]
-    levels, known = collect_earlier_levels([*earlier, cycle]), collect_earlier_levels(earlier)
+    levels = collect_earlier_levels([*earlier, cycle])
+    current = names_of(cycle.proposal.levels, levels)
     lines += [
         "",
         "It trained in these levels. How often random actions and a scripted expert succeed in them is measured in "
         "single episodes.",
     ]
-    for k, proposed in enumerate(cycle.proposal.levels):
-        name = name_of(proposed, levels)
+    for k, (name, proposed) in enumerate(zip(current, cycle.proposal.levels, strict=True)):
+        is_repeated = levels[name].cycles != [cycle.number]
         lines += [
-            f"Level {name}{_origin(proposed, name in known)}: {_to_json(proposed)}",
+            f"Level {name}{_origin(proposed, is_repeated)}: {_to_json(proposed)}",
             *_level_lines(k, cycle, earlier),
         ]
-    current = {name_of(proposed, levels) for proposed in cycle.proposal.levels}
     if others := [(name, entry) for name, entry in levels.items() if name not in current]:
         lines += ["", "Earlier levels in which it no longer trains:"]
         lines += [f"Level {name}: {_to_json(entry.proposed)}\n  {_statistics(entry)}" for name, entry in others]
