@@ -116,6 +116,7 @@ class _ChainBuilder:
         self.space, self.scales = setting_values(level_type), setting_scales(level_type)
         self.settings = self.skill_settings(skill)
         self.withdrawn: set[str] = set()
+        self.known_grants: dict[tuple[str, str], tuple[str, ...]] = {}  # by setting and value
 
     def skill_settings(self, skill: str) -> FlatSettings:
         """The settings of the level for a skill, in their order and with the values that the world uses for them."""
@@ -163,10 +164,13 @@ class _ChainBuilder:
     def grants(self, setting: str, value: Any = None) -> tuple[str, ...]:
         """The skills that a setting grants."""
         value = self.settings.get(setting) if value is None else value
-        try:
-            return self.level_type.parse(unflatten({setting: value})).granted_skills
-        except LevelError:  # it is valid only with other settings
-            return ()
+        key = setting, repr(value)
+        if key not in self.known_grants:
+            try:
+                self.known_grants[key] = self.level_type.parse(unflatten({setting: value})).granted_skills
+            except LevelError:  # it is valid only with other settings
+                self.known_grants[key] = ()
+        return self.known_grants[key]
 
     def granted_prerequisites(self, skill: str) -> list[str]:
         """The granted prerequisites of a skill that have prerequisites themselves, in the order of the settings."""
