@@ -29,7 +29,7 @@ from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import BudgetExceededError, ChatError, ChatRequest, RejectedError, Reply
 from envgen.designers.chat.threads import Interrupted, open_chat, run_in_threads
 from envgen.designers.chat.usage import ChatUsage
-from envgen.runs.files import MAX_JSON_BYTES, exists, flush_folder, open_regular, parse_json
+from envgen.runs.files import MAX_JSON_BYTES, append_line, exists, flush_folder, open_regular, parse_json
 from envgen.runs.store import Run, RunError, read_request
 from envgen.text import strip_reasoning
 
@@ -195,11 +195,7 @@ class Runner:
         line = json.dumps(result.model_dump(mode="json")).encode() + b"\n"
         with self.usage_tracker.lock:
             try:
-                with open_regular(self.file, "ab", buffering=0) as out:
-                    length = out.tell()
-                    if out.write(line) != len(line):
-                        out.truncate(length)
-                        raise OSError(0, "only part of the line was written; is the disk full?")
+                append_line(self.file, line)
             except OSError as error:
                 raise RunError(f"cannot write {self.file}: {error.strerror}") from error
             self.results[result.id] = result

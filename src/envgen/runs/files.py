@@ -138,6 +138,19 @@ def write_flushed(file: Path, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
+def append_line(file: Path, line: bytes) -> None:
+    """Append a line to a file, which may be new, and flush it to disk. What is written of it is the whole line or none.
+
+    Raises OSError for anything but a regular file, and if only a part of the line fits on the disk.
+    """
+    with open_regular(file, "ab", buffering=0) as out:
+        length = out.tell()
+        if out.write(line) != len(line):
+            out.truncate(length)
+            raise OSError(0, "only part of the line was written; is the disk full?")
+        os.fsync(out.fileno())
+
+
 def flush_folder(folder: Path) -> None:
     """Flush a directory to disk where the system supports it, so that a rename survives a power failure."""
     with suppress(OSError):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envgen.runs.files import flush_folder, open_regular, parse_json, read_regular
+from envgen.runs.files import append_line, flush_folder, open_regular, parse_json, read_regular
 from envgen.settings import Settings
 
 from .protocol import BudgetExceededError, ChatError, ChatRequest, FailureKind, RejectedError, Reply
@@ -213,13 +213,7 @@ class Ledger:
 
     def _write(self, line: dict[str, Any]) -> None:
         try:
-            with open_regular(self.file, "ab", buffering=0) as out:
-                length = out.tell()
-                data = json.dumps(line).encode() + b"\n"
-                if out.write(data) != len(data):
-                    out.truncate(length)
-                    raise OSError(0, "only part of the line was written; is the disk full?")
-                os.fsync(out.fileno())
+            append_line(self.file, json.dumps(line).encode() + b"\n")
         except OSError as error:
             raise LedgerError(f"cannot write the ledger {self.file}: {error.strerror}") from error
         self.lines.append(line)
