@@ -12,6 +12,7 @@ from envgen import run_benchmark
 from envgen.benchmarks.benchmark import BenchmarkError, Prompt, Verdict
 from envgen.benchmarks.results import wilson_interval
 from envgen.benchmarks.runner import select_items
+from envgen.designers.chat.budget_file import BudgetFile, SharedBudgetError, SharedLimits
 from envgen.designers.chat.protocol import AmbiguousError, BudgetExceededError, ChatError, RejectedError, Tool
 from envgen.runs.store import RunError
 from fake_llm_server import FakeLlmServer, completion, status
@@ -181,6 +182,17 @@ def test_what_a_server_does_not_support_is_left_out_of_later_items(tmp_path):
 def test_options_without_effect_and_infinite_prices_are_refused(tmp_path, model, message):
     with pytest.raises((ChatError, BenchmarkError), match=message):
         run_benchmark(Sums(), model, folder=tmp_path, verbose=False)
+
+
+def test_a_shared_budget_that_cannot_be_used_is_refused_before_anything_is_written(tmp_path):
+    file, folder = tmp_path / "budget.json", tmp_path / "run"
+    model = {"llm": "openai:model", "base_url": "http://localhost:1", "shared_budget": file}
+    with pytest.raises(SharedBudgetError, match="there is no shared budget"):
+        run_benchmark(Sums(), model, folder=folder, verbose=False)
+    BudgetFile.create(file, SharedLimits(max_cost=1.0))
+    with pytest.raises(ChatError, match="max_cost needs the prices"):
+        run_benchmark(Sums(), model, folder=folder, verbose=False)
+    assert not folder.exists()
 
 
 def test_a_limit_samples_items_and_can_be_raised(tmp_path):

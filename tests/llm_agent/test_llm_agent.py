@@ -9,6 +9,7 @@ import pytest
 from corridor import Corridor, observation_in, play
 
 import envgen
+from envgen.designers.chat.budget_file import BudgetFile, SharedBudgetError, SharedLimits
 from envgen.designers.chat.protocol import BudgetExceededError, ChatError, RejectedError
 from envgen.errors import EnvgenError
 from envgen.llm_agent.evaluate import evaluate_llm_agent
@@ -205,6 +206,16 @@ def test_a_budget_in_dollars_counts_what_the_server_reports(tmp_path):
         assert len(server.requests) == 4
         result = evaluate(tmp_path, server.url, questions="direct")
     assert result.usage.dollars == 3.0
+
+
+def test_a_shared_budget_that_cannot_be_used_is_refused_before_anything_is_written(tmp_path):
+    file, folder = tmp_path / "budget.json", tmp_path / "run"
+    with pytest.raises(SharedBudgetError, match="there is no shared budget"):
+        evaluate(folder, "http://localhost:1", shared_budget=file)
+    BudgetFile.create(file, SharedLimits(max_cost=1.0))
+    with pytest.raises(ChatError, match="max_cost needs the prices"):
+        evaluate(folder, "http://localhost:1", shared_budget=file)
+    assert not folder.exists()
 
 
 def test_without_prices_dollars_are_unknown(tmp_path):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from envgen.designers.chat.chat import Chat, UsageTracker, check_prices
+from envgen.designers.chat.chat import Chat, UsageTracker
 from envgen.designers.chat.ledger import LEDGER, UsageTotals, read_lines, sum_usage
 from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import BudgetExceededError, ChatError, ChatRequest, RejectedError, Reply
@@ -71,7 +71,8 @@ def run_benchmark(
     """
     items = select_items(benchmark, categories, limit, seed)
     source = ModelSource(config, benchmark, seed)
-    check_prices(source.open(items[0], folder / "conversations" / items[0].id), config.budget, config.prices)
+    conversation = folder / "conversations" / items[0].id
+    config.check_prices(source.open(items[0], conversation), conversation / LEDGER)
     given = {
         k: v for k, v in (options or BenchmarkOptions()).explicitly_set().items() if k not in BenchmarkOptions.PATHS
     }

@@ -16,8 +16,7 @@ from envgen.settings import Settings, format_validation_error
 from . import prompt
 from .chains import continue_chain
 from .chat.backends import make_backend
-from .chat.budget_file import BudgetFile
-from .chat.chat import Chat, check_prices
+from .chat.chat import Chat
 from .chat.ledger import LEDGER, Ledger
 from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact
 from .chat.runtime import LlmRuntime
@@ -210,16 +209,16 @@ def build_llm_designer(
         parsed = LlmConfig(**config)
     except ValidationError as error:
         raise DesignError(format_validation_error(error)) from None
-    budget, prices = parsed.budget, parsed.prices
     backend = make_backend(parsed.llm, parsed.base_url, folder / "requests", parsed.timeout, parsed.key_env)
-    check_prices(backend, budget, prices)
-    if parsed.shared_budget is not None and parsed.shared_budget.is_file():
-        check_prices(backend, BudgetFile(parsed.shared_budget, folder / LEDGER).limits.budget(), prices)
+    checked = parsed
+    if parsed.shared_budget is not None and not parsed.shared_budget.is_file():  # a sweep has not created it yet
+        checked = parsed.model_copy(update={"shared_budget": None})
+    checked.check_prices(backend, folder / LEDGER)
     settings = LlmSettings(**{name: getattr(parsed, name) for name in LlmSettings.model_fields})
 
     def open_chat() -> Chat:
         ledger = Ledger(folder / LEDGER)
-        return Chat(backend, ledger, budget, prices, budget_file=parsed.budget_file(ledger.file))
+        return Chat(backend, ledger, parsed.budget, parsed.prices, budget_file=parsed.budget_file(ledger.file))
 
     return designer_class(open_chat, settings, parsed.llm, parsed.for_record())
 

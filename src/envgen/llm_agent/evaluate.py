@@ -24,7 +24,7 @@ import numpy as np
 
 from envgen.curriculum.evaluate import Evaluation, check_episodes, run_episodes, summarize_episodes
 from envgen.designers.chat.backends import make_backend
-from envgen.designers.chat.chat import Chat, UsageTracker, check_prices
+from envgen.designers.chat.chat import Chat, UsageTracker
 from envgen.designers.chat.ledger import UsageTotals, read_lines, sum_usage
 from envgen.designers.chat.protocol import Backend, BudgetExceededError, ChatError, ChatRequest
 from envgen.designers.chat.threads import Interrupted, open_chat, run_in_threads
@@ -90,8 +90,8 @@ def evaluate_llm_agent(
 
 def _check_backend(config: LlmAgentConfig, folder: Path) -> None:
     """Raise an error if the model cannot be used, before anything is written."""
-    backend = open_backend(config, folder / "episodes" / "1", 1, 1)
-    check_prices(backend, config.budget, config.prices)
+    episode = folder / "episodes" / "1"
+    config.check_prices(open_backend(config, episode, 1, 1), episode / ledger_name(1))
 
 
 class EvaluationRunner:

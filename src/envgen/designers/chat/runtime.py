@@ -6,8 +6,9 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from .budget_file import BudgetFile
+from .chat import check_prices
 from .ledger import Budget, Prices
-from .protocol import redact_url
+from .protocol import Backend, redact_url
 
 HAS_SHARED_BUDGET = "has_shared_budget"  # in the record of a run
 
@@ -43,6 +44,13 @@ class LlmRuntime(Budget):
         if self.price_prompt is None or self.price_reply is None:
             return None
         return Prices(prompt=self.price_prompt, reply=self.price_reply)
+
+    def check_prices(self, backend: Backend, ledger: Path) -> None:
+        """Raise ChatError if the cost is limited, here or in the shared budget, but cannot be computed."""
+        check_prices(backend, self.budget, self.prices)
+        budget_file = None if backend.free else self.budget_file(ledger)
+        if budget_file is not None:
+            check_prices(backend, budget_file.limits.budget(), self.prices)
 
     @model_validator(mode="after")
     def _check_prices(self) -> "LlmRuntime":
