@@ -11,6 +11,7 @@ from envgen.api import OUT, REPEAT, ArgumentError, is_main_process, terminal
 from envgen.coevolution.settings import DEFAULT_SAVE_EVERY, MODEL_CURRICULUM, MODEL_PLAN
 from envgen.imports import require_extra
 from envgen.settings import Settings, check_seconds, format_choice_error, format_validation_error, to_integer
+from envgen.text import to_label
 
 if TYPE_CHECKING:
     from envgen.coevolution.train import CoevolutionSummary, CoevolveRequest
@@ -265,7 +266,7 @@ def coevolution_dry_run(
 
 def default_coevolution_folder(domain: str, proposer: str, seed: int) -> Path:
     """The run directory that `coevolve` uses if it is given none."""
-    return OUT / f"coevolve-{domain.replace(':', '-').replace('.', '-')}-{proposer}-{seed}"
+    return OUT / f"coevolve-{to_label(domain)}-{proposer}-{seed}"
 
 
 def resume_coevolution(

@@ -1,6 +1,5 @@
 """`envgen.evaluate_llm_agent`, and what the command line shares with it."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from pydantic import ValidationError
 from envgen.api import OUT, ArgumentError, terminal
 from envgen.imports import require_extra
 from envgen.settings import format_validation_error, to_integer
-from envgen.text import to_file_name
+from envgen.text import model_label, to_file_name
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import World
 
@@ -64,4 +63,4 @@ def evaluate_llm_agent(
 
 def default_llm_agent_folder(world: World, llm: str) -> Path:
     """The directory that `evaluate_llm_agent` uses if it is given none."""
-    return OUT / f"{to_file_name(world.name)}-llm-agent-{re.sub(r'[^A-Za-z0-9.]+', '-', llm).strip('-.')}"
+    return OUT / f"{to_file_name(world.name)}-llm-agent-{model_label(llm)}"

@@ -33,6 +33,11 @@ def to_file_name(name: str) -> str:
     return name.replace("/", "-").replace("\\", "-")
 
 
+def model_label(llm: str) -> str:
+    """A language model as a part of the name of a directory: `openai:org/model` becomes `openai-org-model`."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", llm).strip("-.")
+
+
 def to_label(name: str) -> str:
     """A name as a part of the name of a directory: `module:Class` becomes `module-Class`."""
     return name.replace(":", "-").replace(".", "-")

@@ -248,7 +248,7 @@ def test_a_run_refuses_other_settings_and_damaged_files(tmp_path):
         ({"llm": {"llm": "gold", "temprature": 1}}, "did you mean 'temperature'"),
         ({"categories": ["tow"]}, "did you mean 'two'"),
         ({"limit": 0}, "limit must be at least 1"),
-        ({"seed": -1}, "seed must be 0 or greater"),
+        ({"seed": -1}, "seed must be at least 0, not -1"),
         ({"seed": "a"}, "seed must be an integer, not 'a'"),
         ({"limit": 1.5}, "limit must be an integer, not 1.5"),
         ({"categories": "tow"}, "did you mean 'two'"),

@@ -1,6 +1,5 @@
 """`envgen.run_benchmark`, and what the command line shares with it."""
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 from envgen.designers.chat.ledger import UsageTotals
 from envgen.designers.chat.usage import ChatUsage, format_dollars
 from envgen.settings import format_choice_error, format_validation_error, to_integer
-from envgen.text import printable
+from envgen.text import model_label, printable
 
 from .benchmark import Benchmark, BenchmarkError
 from .registry import load_benchmark
@@ -51,8 +50,8 @@ def run_benchmark(
         chosen = BenchmarkOptions(**(options or {}))
     except ValidationError as error:
         raise BenchmarkError(format_validation_error(error)) from None
-    limit = None if limit is None else _check_integer("limit", limit, 1, "at least 1")
-    seed = _check_integer("seed", seed, 0, "0 or greater")
+    limit = None if limit is None else to_integer("limit", limit, BenchmarkError, minimum=1)
+    seed = to_integer("seed", seed, BenchmarkError, minimum=0)
     loaded = load_benchmark(benchmark, chosen) if isinstance(benchmark, str) else benchmark
     names = expand_categories(loaded, categories)
     run_folder = Path(folder) if folder else default_benchmark_folder(loaded.name, config.llm)
@@ -63,12 +62,6 @@ def run_benchmark(
     finally:
         if progress is _show_progress:
             print(file=sys.stderr)
-
-
-def _check_integer(name: str, value: Any, minimum: int, expected: str) -> int:
-    if (number := to_integer(name, value, BenchmarkError)) < minimum:
-        raise BenchmarkError(f"{name} must be {expected}, not {number}")
-    return number
 
 
 def expand_categories(benchmark: Benchmark, names: str | Sequence[str]) -> list[str]:
@@ -85,7 +78,7 @@ def expand_categories(benchmark: Benchmark, names: str | Sequence[str]) -> list[
 
 def default_benchmark_folder(benchmark: str, llm: str) -> Path:
     """The run directory that `run_benchmark` uses if it is given none."""
-    return Path("out") / f"{benchmark}-{re.sub(r'[^A-Za-z0-9.]+', '-', llm).strip('-.')}"
+    return Path("out") / f"{benchmark}-{model_label(llm)}"
 
 
 def _show_progress(finished: int, total: int, usage: UsageTotals) -> None:
