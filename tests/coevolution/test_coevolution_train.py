@@ -522,7 +522,7 @@ def test_a_resumed_run_loads_its_models_in_the_data_type_of_the_run(models, tmp_
         resume_coevolution(run, dtype="float32", verbose=False)
 
 
-def test_the_static_set_is_generated_in_batches_whose_tokens_are_added(models, tmp_path, monkeypatch):
+def test_the_static_set_is_generated_once_in_batches_whose_tokens_are_added(models, tmp_path, monkeypatch):
     batches, propose = [], environment.LanguageModelProposer.propose
 
     def record(self, count, *args):
@@ -531,7 +531,18 @@ def test_the_static_set_is_generated_in_batches_whose_tokens_are_added(models, t
 
     monkeypatch.setattr(environment, "STATIC_BATCH", 16)
     monkeypatch.setattr(environment.LanguageModelProposer, "propose", record)
-    summary = coevolve(tmp_path / "run", Toy(), make_request(models, "static"))
+    plan = PLAN.model_copy(update={"rollouts": 64})
+    policies, init = [], LanguageModelPolicy.__init__
+
+    def count_policy(self, *args):
+        policies.append(self)
+        init(self, *args)
+
+    monkeypatch.setattr(LanguageModelPolicy, "__init__", count_policy)
+    summary = coevolve(tmp_path / "run", Toy(), make_request(models, "static", plan=plan))
+    assert len(policies) == 2
+    again = coevolve(tmp_path / "run", Toy(), make_request(models, "static", plan=plan))
+    assert (len(policies), again.counts) == (3, summary.counts)  # only the agent's: the set is there
     assert [count for count, _ in batches] == [16, 16, 8]  # five times the eight base specs
     static = json.loads((tmp_path / "run" / "static.json").read_text())
     assert static["specs"] == [candidate.text for _, batch in batches for candidate in batch.accepted]

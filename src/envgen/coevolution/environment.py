@@ -188,8 +188,7 @@ class StaticProposer(Proposer):
 
     @classmethod
     def from_context(cls, context: ProposerContext, **options: Any) -> Self:
-        environment = LanguageModelProposer.from_context(context, "none", STATIC_VARIATIONS)
-        static_set = build_static_set(context, environment)
+        static_set = load_static_set(context)
         specs = [context.domain.Spec.parse(text) for text in static_set["specs"]]
         context.task_filter.mark_accepted(specs)
         num_prompt_tokens = static_set.get("num_prompt_tokens", 0)  # older runs did not count them
@@ -223,13 +222,14 @@ class StaticProposer(Proposer):
         self.unreported_prompt_tokens = values.get("unreported_prompt_tokens", 0)  # older runs did not count them
 
 
-def build_static_set(context: ProposerContext, environment: LanguageModelProposer) -> dict[str, Any]:
+def load_static_set(context: ProposerContext) -> dict[str, Any]:
     """The static set of a run: `specs`, `num_tokens` and `num_prompt_tokens`.
 
-    It is generated once; a resumed run reads it from static.json.
+    It is generated once; a resumed run reads it from static.json and builds no environment policy.
     """
     run = context.run
     if not run.has("static"):
+        environment = LanguageModelProposer.from_context(context, "none", STATIC_VARIATIONS)
         total = STATIC_VARIATIONS * len(context.base_specs)
         specs, num_tokens, num_prompt_tokens = list[str](), 0, 0
         for start in range(0, total, STATIC_BATCH):
