@@ -213,6 +213,13 @@ def _check_unused_settings(request: "CoevolveRequest") -> None:
                 raise ArgumentError(f"the proposer {request.proposer} has no environment policy; remove {name}")
 
 
+def _check_environment_server(request: "CoevolveRequest", server: str | None) -> None:
+    from envgen.coevolution.registry import PROPOSERS
+
+    if server is not None and not PROPOSERS[request.proposer].needs_model:
+        raise ArgumentError(f"the proposer {request.proposer} has no environment policy; remove environment_server")
+
+
 def _check_proposer_settings(request: "CoevolveRequest") -> None:
     """Raise ArgumentError if a setting contradicts what the proposer implies."""
     from envgen.coevolution.registry import PROPOSERS
@@ -259,6 +266,7 @@ def coevolution_dry_run(
         if server is not None:
             check_server_address(server)
     loaded, request, recipe = _coevolution_arguments(domain, proposer, **arguments)
+    _check_environment_server(request, environment_server)
     size = None if recipe is None else ModelSize(**recipe["model_size"])
     servers = {"agent": agent_server, "environment": environment_server}
     return describe_dry_run(loaded, request, size, dtype, num_gpus, gpu_memory, argv, servers)
@@ -363,15 +371,13 @@ def _coevolve(
     from envgen.coevolution.display import CoevolutionDisplay
     from envgen.coevolution.pretraining import find_pretrained_agent
     from envgen.coevolution.pretraining import pretrain as pretrain_models
-    from envgen.coevolution.registry import PROPOSERS
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import PRETRAINED, check_recorded_models, check_start, recorded_models
     from envgen.coevolution.train import coevolve as run_loop
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
     from envgen.runs.store import read_request
 
-    if servers[1] is not None and not PROPOSERS[request.proposer].needs_model:
-        raise ArgumentError(f"the proposer {request.proposer} has no environment policy; remove environment_server")
+    _check_environment_server(request, servers[1])
     console, print_line = terminal(verbose)
     agent_sampler, environment_sampler = (
         None if server is None else VllmSampler(server, port) for server, port in zip(servers, GROUP_PORTS, strict=True)

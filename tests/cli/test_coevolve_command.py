@@ -118,6 +118,10 @@ def test_a_failed_start_does_not_block_the_next_call(tmp_path):
         (["tools", "--agent-server", "somewhere"], "somewhere"),
         (["tools", "--agent-server", ""], "--agent-server is empty"),
         (["tools", "--agent-server", "http://a:99999", "--dry-run"], "'http://a:99999' is not the address"),
+        (
+            ["tools", "--proposer", "uniform", "--environment-server", "http://a:8000", "--dry-run"],
+            "the proposer uniform has no environment policy; remove environment_server",
+        ),
         (["tools", "--fresh-fraction", "0.9"], "fresh_fraction 0.9 and replay_fraction 0.125 must not add up to more"),
         (["tools", "--model-size.num-layers", "1"], "num_layers: Input should be greater than or equal to 2"),
         (["tools", "--model-size.num-heads", "256"], "width 128 gives each of 256 heads 0 features"),
