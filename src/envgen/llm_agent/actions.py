@@ -26,7 +26,7 @@ NEGATED = re.compile(  # before a name
     r"(?:\b(?:not|never|cannot|avoid|instead of|rather than)|n['’]t)\s+(?:(?:to|use|choose|take|try)\s+)*[*_`\"']*$",
     re.IGNORECASE,
 )
-MAX_NEGATION_CHARS = 60
+MAX_CHARS_BEFORE = 60  # a label or a name, in which EARLIER and NEGATED are searched
 
 
 def parse_action(text: str, actions: Sequence[str]) -> str | None:
@@ -39,7 +39,7 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
     text = _complete_alternatives(text, names)
     for label in [*LABEL.finditer(text)][::-1]:
         following = text[label.end() :]
-        if (label["verb"] and ARTICLE.match(following)) or EARLIER.search(text[: label.start()]):
+        if (label["verb"] and ARTICLE.match(following)) or _ends_before(EARLIER, text, label.start()):
             continue
         if chosen := _names_at_start(following, names):
             return chosen[0] if len(set(chosen)) == 1 else None
@@ -65,7 +65,13 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
 
 def _is_negated(text: str, match: re.Match[str]) -> bool:
     """Whether a name is one that the answer rejects ("I cannot move left")."""
-    return NEGATED.search(text, max(0, match.start() - MAX_NEGATION_CHARS), match.start()) is not None
+    return _ends_before(NEGATED, text, match.start())
+
+
+def _ends_before(pattern: re.Pattern[str], text: str, end: int) -> bool:
+    """Whether what stands right before a position matches a pattern, which ends with `$`. Searched close to it only,
+    so that a long answer of many labels or names takes no longer than another."""
+    return pattern.search(text, max(0, end - MAX_CHARS_BEFORE), end) is not None
 
 
 def _normalize(text: str) -> str:
