@@ -1,10 +1,8 @@
 """The designer interface: its inputs (`Brief`, `Cycle`) and its output (`Proposal`).
 
 Designers do not access the simulator. The brief provides functions for the measurements they may need. To write a
-designer, subclass `Designer` and define `design`.
-
-`setting_values` returns the settings of a Level class as one flat space of values, for sampling, learned policies and
-measurements.
+designer, subclass `Designer` and define `design`. `setting_values` in `envgen.worlds.level_space` returns the values of
+all settings of a Level class, for designers that sample.
 """
 
 from abc import ABC, abstractmethod

@@ -18,6 +18,7 @@ Goal = Callable[["State"], bool]
 
 APPLIANCES = {"clean": "sinkbasintype", "heat": "microwavetype", "cool": "fridgetype"}
 KNIVES = ("knifetype", "butterknifetype")
+PROPERTIES = ("pickupable", "cleanable", "heatable", "coolable", "toggleable", "sliceable")  # that an object can have
 MAX_GOAL_SIZE = 100_000  # parts of a goal without variables
 MAX_NESTING = 100  # of a goal
 
@@ -64,7 +65,7 @@ class Object:
     id: str
     name: str
     type: str
-    properties: frozenset[str]  # of pickupable, cleanable, heatable, coolable, toggleable, sliceable
+    properties: frozenset[str]  # of PROPERTIES
     contents: tuple[int, ...] | None  # objects inside an object that can hold some; they never change
 
 
@@ -150,8 +151,9 @@ class Game:
     @cached_property
     def with_property(self) -> dict[str, int]:
         """The objects with each property."""
-        names = ("pickupable", "cleanable", "heatable", "coolable", "toggleable", "sliceable")
-        return {name: sum(1 << k for k, thing in enumerate(self.objects) if name in thing.properties) for name in names}
+        return {
+            name: sum(1 << k for k, thing in enumerate(self.objects) if name in thing.properties) for name in PROPERTIES
+        }
 
     @cached_property
     def list_cache(self) -> dict[int, str]:
@@ -191,12 +193,11 @@ def build_game(problem: Problem) -> Game:
     )  # fmt: skip
     holders = {args[0] for args in facts["isreceptacleobject"]}
     inside = sorted(facts["inreceptacleobject"])
-    properties = ("pickupable", "cleanable", "heatable", "coolable", "toggleable", "sliceable")
-    having = {name: {args[0] for args in facts[name]} for name in properties}
+    having = {name: {args[0] for args in facts[name]} for name in PROPERTIES}
     objects = tuple(
         Object(
             entity, names[entity], object_types.get(entity, ""),
-            frozenset(name for name in properties if entity in having[name]),
+            frozenset(name for name in PROPERTIES if entity in having[name]),
             tuple(object_of[inner] for inner, outer in inside if outer == entity) if entity in holders else None,
         )
         for entity in object_ids

@@ -139,7 +139,8 @@ def read_grammar(grammar: str) -> tuple[str, Texts]:
     arrival = _fields(arrive.removesuffix(suffix), ("r", "lend")) if arrive.endswith(suffix) else None
     if arrival is None:
         different.append("GotoLocation.feedback")
-    if any(character in (help_text := _single_sentence(rules, "help.feedback")) for character in "{}[]#|"):
+    help_text = _single_sentence(rules, "help.feedback")
+    if any(character in help_text for character in "{}[]#|"):
         different.append("help.feedback")
     if different or task is None or put is None or sentence is None or arrival is None:
         raise GameError(
