@@ -301,7 +301,6 @@ def test_a_file_that_is_read_again_and_again_gives_one_warning(tmp_path):
     for _ in range(3):
         (run,) = folder.runs()
         run.read_lines("ledger.jsonl")
-    folder.runs()
     assert run.problems == ["ledger.jsonl: 1 of 1 lines are damaged and left out"]
 
 

@@ -37,6 +37,11 @@ class RunFiles:
     entry: dict[str, Any]  # run.json
     problems: list[str] = field(default_factory=list)
 
+    def add_problem(self, text: str) -> None:
+        """Name something that cannot be used. A file that is read several times is named once."""
+        if text not in self.problems:
+            self.problems.append(text)
+
     @property
     def request(self) -> dict[str, Any]:
         return self.entry["request"]
@@ -83,7 +88,7 @@ class RunFiles:
         all_numbers = sorted({int(name) for name in names if len(name) < 9 and name == str(int(name))})
         numbers = all_numbers[:MAX_CYCLES]
         if len(all_numbers) > MAX_CYCLES:
-            self.problems.append(f"{len(all_numbers) - MAX_CYCLES} cycles after the first {MAX_CYCLES}")
+            self.add_problem(f"{len(all_numbers) - MAX_CYCLES} cycles after the first {MAX_CYCLES}")
         return [
             CycleFiles(
                 number,
@@ -132,11 +137,11 @@ class RunFiles:
             check_inside(self.folder, file)
             value = read_json(file)
         except (RunError, OSError) as error:
-            self.problems.append(str(error))
+            self.add_problem(str(error))
             return {}
         if isinstance(value, dict):
             return value
-        self.problems.append(f"{name} does not hold a JSON object")
+        self.add_problem(f"{name} does not hold a JSON object")
         return {}
 
     def read_lines(self, name: str) -> list[dict[str, Any]]:
@@ -150,7 +155,7 @@ class RunFiles:
                 raise OSError(None, f"it has {size:,} bytes, more than {MAX_FILE_BYTES:,}")
             texts = read_regular(file).split(b"\n")
         except OSError as error:
-            self.problems.append(f"cannot read {name}: {error.strerror}")
+            self.add_problem(f"cannot read {name}: {error.strerror}")
             return []
         lines, num_damaged = [], 0
         for text in texts[:-1]:
@@ -163,7 +168,7 @@ class RunFiles:
             else:
                 num_damaged += 1
         if num_damaged:
-            self.problems.append(f"{name}: {num_damaged} of {len(texts) - 1} lines are damaged and left out")
+            self.add_problem(f"{name}: {num_damaged} of {len(texts) - 1} lines are damaged and left out")
         return lines
 
 

@@ -180,7 +180,7 @@ def run_parts(run: LiveRun, maps_of: MapsOf) -> dict[str, Html]:
         files = PART_FILES.get(name, (PROGRESS,))
         content = run.part(name, lambda build=build: guarded(build, run.name), files, seconds)
         parts[name] = part(f"run-{name}", content)
-    problems = [tag("li", problem, class_="untrusted") for problem in dict.fromkeys(run.problems)]
+    problems = [tag("li", problem, class_="untrusted") for problem in run.problems]
     parts["problems"] = part("run-problems", tag("ul", *problems, class_="warning") if problems else None)
     return parts
 

@@ -85,7 +85,6 @@ class LiveRun(RunFiles):
             self._progress = None
             self._parts.clear()
             self.__dict__.pop("lines", None)
-        self.problems = list(dict.fromkeys(self.problems))  # an open page may read a damaged file again and again
         if stamp != self.stamp:
             changed = {name for name in stamp if stamp[name] != self.stamp.get(name)}
             self.problems = [problem for problem in self.problems if not self._is_about(problem, changed)]
@@ -110,11 +109,11 @@ class LiveRun(RunFiles):
             lines = list(reader.read())
         except OSError as error:
             self._progress = None
-            self.problems.append(f"cannot read {name}: {error.strerror}")
+            self.add_problem(f"cannot read {name}: {error.strerror}")
             return []
         if reader.num_damaged:
             total = len(lines) + reader.num_damaged
-            self.problems.append(f"{name}: {reader.num_damaged} of {total} lines are damaged and left out")
+            self.add_problem(f"{name}: {reader.num_damaged} of {total} lines are damaged and left out")
         return lines
 
     @property
