@@ -240,6 +240,13 @@ def test_the_prompt_holds_the_tables_and_the_request(data):
     assert text.endswith("The request: Three of us want to see Tolm for three days.")
 
 
+def test_columns_may_be_longer_than_the_limit_of_the_process(tmp_path):
+    limit = csv.field_size_limit()
+    write_data(tmp_path, {**QUERY, "reference_information": "x" * (limit + 1)})
+    TravelPlanner(tmp_path)
+    assert csv.field_size_limit() == limit
+
+
 def test_missing_and_damaged_files_are_explained(tmp_path):
     with pytest.raises(BenchmarkError, match=r"pass --data .*MIT license"):
         TravelPlanner()

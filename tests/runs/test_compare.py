@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import pickle
 import re
 from pathlib import Path
 
@@ -119,6 +120,14 @@ def test_runs_that_differ_only_in_seed_form_a_group_and_the_baseline_comes_first
     write_seeds(tmp_path, "y", {"name": "none"}, 20, 2)
     table = compare([tmp_path]).tables[0]
     assert [(g.label, g.num_seeds) for g in table.groups] == [("none", 2), ("expert", 4)]
+
+
+def test_comparisons_can_be_pickled(tmp_path):
+    write_seeds(tmp_path, "x", {"name": "none"}, 20, 2)
+    comparison = compare([tmp_path])
+    copy = pickle.loads(pickle.dumps(comparison))
+    assert str(copy) == str(comparison)
+    assert copy.tables[0].kind is comparison.tables[0].kind
 
 
 def test_labels_name_only_the_settings_that_differ(tmp_path):

@@ -109,6 +109,15 @@ def test_all_runs_are_started_as_there_is_room(tmp_path):
     assert read_peak_memory(tmp_path) == 7
 
 
+def test_the_measured_memory_is_kept_by_engines_that_measure_none(tmp_path, monkeypatch):
+    runs = make_runs(tmp_path, "a")
+    sweep = Sweep(tmp_path, runs)
+    sweep.save(5)
+    monkeypatch.setattr(ScriptedEngine, "peak_memory", None)
+    assert sweep.run(ScriptedEngine({}, room=1), Messages())
+    assert read_peak_memory(tmp_path) == 5
+
+
 def test_finished_runs_are_skipped(tmp_path):
     write_run(tmp_path / "a", {"world": "crafter", "seed": "a", "plan": PLAN})
     runs = make_runs(tmp_path, "a", "b")

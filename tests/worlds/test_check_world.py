@@ -10,6 +10,7 @@ from python_worlds import Walk, WalkEnv
 
 from envgen import check_world
 from envgen.worlds.check_world import ContractError
+from envgen.worlds.python_vector_env import PythonVectorEnv
 from envgen.worlds.registry import BUILTIN_WORLDS, make_world
 from envgen.worlds.validation import find_tile_grid_problem
 from envgen.worlds.world import EpisodeEnd, Level, LevelError, Skill, SkillCheck, TileGrid, World
@@ -613,3 +614,26 @@ def test_all_environments_are_closed(steps, monkeypatch):
     monkeypatch.setattr(CountedEnv, "max_episode_steps", steps)
     check_world(CountedWorld(), steps=20)
     assert CountedEnv.num_open == 0
+
+
+def fail(*args):
+    raise RuntimeError
+
+
+@pytest.mark.parametrize("method", ["advance", "get_state", "set_state"])
+def test_all_environments_are_closed_after_violations(method, monkeypatch):
+    cls = CountedEnv if method == "advance" else PythonVectorEnv
+    monkeypatch.setattr(cls, method, fail)
+    assert any("raised RuntimeError" in violation for violation in violations(CountedWorld()))
+    assert CountedEnv.num_open == 0
+
+
+def test_rewards_and_ends_must_not_be_swapped():
+    class SwappedEnv(WalkEnv):
+        def advance(self, action):
+            return super().advance(action)[::-1]
+
+    class Swapped(Walk):
+        env_class = SwappedEnv
+
+    assert any("TypeError: advance must return (reward, terminated)" in text for text in violations(Swapped()))

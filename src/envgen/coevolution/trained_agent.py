@@ -31,10 +31,11 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
         dtype: The data type of the weights.
     """
     request, runtime_options = read_request(run)
-    lm = load_model(_initial_model(run, request, runtime_options, models_folder), dtype)
+    model = _initial_model(run, request, runtime_options, models_folder)
     checkpoint = load_latest(run / "checkpoints")
     if checkpoint is None:
         raise RunError(f"{run} has no checkpoint yet; let the run train until it saves one")
+    lm = load_model(model, dtype)
     settings = _agent_settings(run, request)
     if settings.lora_rank is not None:
         add_adapters(lm.model, settings.lora_rank, settings.lora_alpha, seed=0)

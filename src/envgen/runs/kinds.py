@@ -34,6 +34,9 @@ class Kind:
     costs: Mapping[str, Callable[[SummaryMean], str]]
     must_match: Mapping[str, Callable[[Any, Any], Any]]  # of a request and a summary
 
+    def __reduce__(self) -> str:  # comparisons can be pickled, functions such as those above cannot
+        return "TRAIN" if self is TRAIN else "COEVOLVE"
+
 
 def get_path(value: Any, *path: str) -> Any:
     """Return the value at a path of nested mappings, or None."""

@@ -164,7 +164,8 @@ class Sweep:
                     if run.state == "waiting":
                         waiting.insert(0, run)
                     display.update(self.runs, run)
-                    self.save(engine.peak_memory)
+                    if engine.peak_memory is not None:
+                        self.save(engine.peak_memory)
                 if stop.count and not is_stopping:
                     is_stopping = True
                     engine.interrupt()

@@ -1,7 +1,7 @@
 """The checks of `check_world` that step environments: infos, the ends of episodes, seeds and states."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,17 @@ from gymnasium.vector import AutoresetMode
 
 from envgen.errors import describe_exception
 
-from .world import EpisodeEnd, Level, LevelVectorEnv, Probe, SupportsActive, SupportsEnvState, World, sample_actions
+from .world import (
+    EpisodeEnd,
+    Level,
+    LevelEnv,
+    LevelVectorEnv,
+    Probe,
+    SupportsActive,
+    SupportsEnvState,
+    World,
+    sample_actions,
+)
 
 NUM_ENVS = 3
 FINITE_REWARDS = "rewards must be finite numbers"
@@ -25,6 +35,7 @@ class EpisodeChecker:
         self.violations: list[str] = []
         self.skill_levels: list[Level] = []  # those that are valid
         self.make_options: dict[str, Any] = {}
+        self._open_envs = ExitStack()  # closes those of the check that is running
         self._action_space: spaces.Space | None = None
 
     def require(self, condition: Any, violation: str) -> bool:
@@ -40,6 +51,12 @@ class EpisodeChecker:
         except Exception as error:  # noqa: BLE001  the code under test may fail in any way
             self.require(False, f"{operation} raised {describe_exception(error)}")
 
+    @contextmanager
+    def check(self, operation: str) -> Iterator[None]:
+        """Close the environments that were made, also after an exception, which is a violation."""
+        with self.no_error(operation), self._open_envs:
+            yield
+
     def raises(self, kind: type[Exception], function: Callable[[], Any], violation: str) -> Exception | None:
         try:
             function()
@@ -51,17 +68,23 @@ class EpisodeChecker:
         self.require(False, violation)
         return None
 
-    def make(self, num_envs: int = NUM_ENVS, seed: int | None = None, **kwargs) -> LevelVectorEnv:
-        return self.world.make(
-            [self.level], num_envs=num_envs, seed=self.seed if seed is None else seed, **{**self.make_options, **kwargs}
-        )
+    def make(self, num_envs: int | None = NUM_ENVS, seed: int | None = None, **kwargs) -> LevelVectorEnv:
+        options = {"levels": [self.level], **self.make_options, **kwargs}
+        envs = self.world.make(num_envs=num_envs, seed=self.seed if seed is None else seed, **options)
+        if self.require(isinstance(envs, LevelVectorEnv), "make must return a LevelVectorEnv"):
+            self._open_envs.callback(envs.close)
+        return envs
+
+    def single(self, **kwargs) -> LevelEnv:
+        env = self.world.single(self.level, seed=self.seed, **{**self.make_options, **kwargs})
+        if self.require(isinstance(env, LevelEnv), "single must return a LevelEnv"):
+            self._open_envs.callback(env.close)
+        return env
 
     def actions(self, num_envs: int, steps: int | None = None) -> np.ndarray:
         """Random actions, (steps, num_envs) or, if they are continuous, (steps, num_envs, ...)."""
         if self._action_space is None:
-            env = self.world.single(self.level, seed=self.seed, observation=self.world.default_observation)
-            self._action_space = env.action_space
-            env.close()
+            self._action_space = self.single(observation=self.world.default_observation).action_space
         return sample_actions(self._action_space, (steps or self.steps, num_envs), np.random.default_rng(self.seed))
 
     # --- infos and the ends of episodes
@@ -151,7 +174,6 @@ class EpisodeChecker:
             f"no episode ended within {self.steps} steps, so the ends of episodes were not checked: "
             "pass check_world a level with shorter episodes, or more steps",
         )
-        envs.close()
 
     def check_final(
         self, infos: Mapping[str, Any], ended: np.ndarray, envs: LevelVectorEnv
@@ -226,8 +248,6 @@ class EpisodeChecker:
                     "a probe must change nothing in the environments",
                 )
                 counts = self.check_successes(probe, checks, counts, result)
-        envs.close()
-        other.close()
 
     def check_skill_checks(self, checks: Any) -> bool:
         conditions = self.world.conditions
@@ -283,13 +303,11 @@ class EpisodeChecker:
             and are_equal(self.collect_steps(envs, actions), self.collect_steps(other, actions)),
             "the same seed and actions must give the same episodes",
         )
-        other.close()
         fresh = self.make()
         self.require(
             are_equal(copy_values(fresh.reset()), first),
             "the first reset() after make(seed=s) must equal reset(seed=s)",
         )
-        fresh.close()
         shifted = self.make(num_envs=1, seed=self.seed + NUM_ENVS - 1)
         obs, _ = shifted.reset(seed=self.seed + NUM_ENVS - 1)
         same = are_equal(env_observation(obs, 0), env_observation(first[0], NUM_ENVS - 1))
@@ -303,8 +321,6 @@ class EpisodeChecker:
                     and bool(a[1][-1] == b[1][0])
                 )
         self.require(same, "environment i of make(seed=s) must play the episodes of seed s + i")
-        shifted.close()
-        envs.close()
 
     def check_partial_reset(self) -> None:
         """A reset of one environment begins an episode of its new seed; the others play on."""
@@ -323,15 +339,12 @@ class EpisodeChecker:
                 "reset(seed=[None, s, None], options={'reset_mask': mask}) must begin the first episode of seed s in "
                 "the masked environment",
             )
-            single.close()
             self.require(
                 all(are_equal(env_observation(obs, i), env_observation(before, i)) for i in (0, 2))
                 and all((infos[key] == infos_before[key])[~mask].all() for key in ("episode_number", "episode_length")),
                 "reset() with a reset_mask must not change the environments outside of the mask",
             )
             self.check_same_steps(envs, other, actions[1:], "reset() with a reset_mask")
-        envs.close()
-        other.close()
 
     def check_active(self) -> None:
         """Leaving out environments, which a world need not support."""
@@ -358,8 +371,6 @@ class EpisodeChecker:
                 np.array_equal(lengths, other.step(actions[0])[4]["episode_length"]),
                 "after reset(), all environments must be active again",
             )
-        envs.close()
-        other.close()
 
     def check_same_steps(self, envs: LevelVectorEnv, other: LevelVectorEnv, actions: np.ndarray, cause: str) -> None:
         """The first and the last environment must play the same episode in both, until one of them ends."""
@@ -402,20 +413,16 @@ class EpisodeChecker:
         self.raises(
             ValueError, lambda: envs.set_state({}), "set_state must raise ValueError for a state that is damaged"
         )
-        envs.close()
-        other.close()
 
     def check_env_state(self) -> None:
         """Saving and restoring single environments, which a world need not support."""
         envs = self.make()
         if not isinstance(envs, SupportsEnvState):
-            envs.close()
             return
         _, infos = envs.reset(seed=self.seed)
         numbers = infos["episode_number"]
         obs, _, terminated, truncated, infos = envs.step(self.actions(NUM_ENVS, 1)[0])
         if (terminated | truncated).any():
-            envs.close()
             return  # the episodes are too short to be saved midway
         obs, infos = copy_values(obs), copy_values(infos)
         states = envs.get_env_state(np.array([0, 1]))
@@ -446,7 +453,6 @@ class EpisodeChecker:
                 break
             same = are_equal(env_observation(obs, 0), env_observation(obs, NUM_ENVS - 1))
         self.require(same, "without new seeds, an episode must continue exactly after set_env_state")
-        envs.close()
 
 
 def env_observation(obs: Any, i: int) -> Any:

@@ -15,7 +15,7 @@ from envgen.errors import EnvgenError, describe_exception
 from .check_episodes import FINITE_REWARDS, NUM_ENVS, EpisodeChecker, are_equal, env_observation
 from .level_space import setting_values
 from .validation import check_count, circular_skills, find_tile_grid_problem
-from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, SupportsEnvLevels, World
+from .world import Level, LevelError, LevelVectorEnv, Skill, SupportsEnvLevels, World
 
 
 class ContractError(EnvgenError):
@@ -53,7 +53,7 @@ class _Checker(EpisodeChecker):
             return
         num_violations = len(self.violations)
         for observation in self.world.observations:
-            with self.no_error(f"make(observation={observation!r})"):
+            with self.check(f"make(observation={observation!r})"):
                 self.check_spaces(observation)
         if len(self.violations) > num_violations:
             return  # later checks would only repeat what is wrong
@@ -74,22 +74,21 @@ class _Checker(EpisodeChecker):
             "make_probe": self.check_probe,
         }
         for operation, check in checks.items():
-            with self.no_error(operation):
+            with self.check(operation):
                 check()
             if FINITE_REWARDS in self.violations:
                 return  # NaN differs from itself, so most of the other checks would fail as well
         for mode in AutoresetMode:
-            try:
-                envs = self.make(autoreset_mode=mode)
-            except TypeError:  # a world need not support every mode
-                continue
-            with self.no_error(f"playing with autoreset mode {mode.value}"):
+            with self.check(f"playing with autoreset mode {mode.value}"):
+                try:
+                    envs = self.make(autoreset_mode=mode)
+                except TypeError:  # a world need not support every mode
+                    continue
                 self.require(
                     envs.metadata.get("autoreset_mode") == mode,
                     f"make(autoreset_mode={mode.value!r}) must return environments whose metadata has this mode",
                 )
                 self.check_autoreset(envs, mode)
-            envs.close()
 
     # --- what a world declares
 
@@ -220,8 +219,7 @@ class _Checker(EpisodeChecker):
 
     def check_spaces(self, observation: str) -> None:
         make = f"make(observation={observation!r})"
-        envs = self.world.make([self.level], num_envs=NUM_ENVS, seed=self.seed, observation=observation)
-        self.require(isinstance(envs, LevelVectorEnv), "make must return a LevelVectorEnv")
+        envs = self.make(observation=observation)
         self.require(envs.num_envs == NUM_ENVS, f"make(num_envs={NUM_ENVS}) returned {envs.num_envs} environments")
         self.check_observation_space(envs.single_observation_space, observation)
         self.check_action_space(envs.single_action_space)
@@ -256,15 +254,13 @@ class _Checker(EpisodeChecker):
                     f"{make}: step() must return {name} as booleans of shape (num_envs,)",
                 )
         self.check_tile_grid(envs, observation)
-        envs.close()
         self.check_single_observations(observation)
-        envs = self.world.make([self.level, self.level], observation=observation)
+        envs = self.make(levels=[self.level, self.level], num_envs=None, observation=observation)
         self.require(envs.num_envs == 2, "make must create one environment per level if num_envs is not given")
-        envs.close()
 
     def check_single_observations(self, observation: str) -> None:
         """Vector environments copy observations into arrays, which hides those of another type or shape."""
-        env = self.world.single(self.level, seed=self.seed, observation=observation)
+        env = self.single(observation=observation)
         for call, obs in (
             ("reset", env.reset(seed=self.seed)[0]),
             ("step", env.step(self.actions(1, 1)[0][0])[0]),
@@ -276,7 +272,6 @@ class _Checker(EpisodeChecker):
                 f"single(observation={observation!r}): the observation of {call}(), {actual}, is not in "
                 f"{env.observation_space}",
             )
-        env.close()
 
     def check_observation_space(self, space: spaces.Space, observation: str) -> None:
         is_trainable = observation == "text"  # for language models
@@ -317,16 +312,15 @@ class _Checker(EpisodeChecker):
         if grid is not None:
             problem = find_tile_grid_problem(grid, envs.single_observation_space)
             self.require(problem is None, f"{name} is wrong: {problem}")
-        env = self.world.single(self.level, seed=self.seed, observation=observation)
+        env = self.single(observation=observation)
         single_grid = getattr(env, "metadata", {}).get("tile_grid")
-        env.close()
         self.require(
             single_grid == grid, f"{name} is {grid} in vector environments but {single_grid} in single environments"
         )
 
     def check_set_levels(self) -> None:
         levels = [self.level, *self.skill_levels]
-        envs = self.world.make([levels[0]], num_envs=NUM_ENVS, seed=self.seed, **self.make_options)
+        envs = self.make()
         _, infos = envs.reset(seed=self.seed)
         self.require(
             all(isinstance(level, self.world.Level) for level in envs.levels),
@@ -354,7 +348,6 @@ class _Checker(EpisodeChecker):
             lambda: envs.reset(options={"no_such_option": 1}),
             "reset() of a vector environment must raise ValueError for an unknown option",
         )
-        envs.close()
 
     def check_set_env_levels(self) -> None:
         """Setting the levels of some environments, which a world need not support."""
@@ -373,12 +366,9 @@ class _Checker(EpisodeChecker):
                 lambda: envs.set_env_levels([0], [{"no_such_setting": 1}]),
                 "set_env_levels must refuse a level that is not valid",
             )
-        envs.close()
 
     def check_single(self) -> None:
-        env = self.world.single(self.level, seed=self.seed, **self.make_options)
-        if not self.require(isinstance(env, LevelEnv), "single must return a LevelEnv"):
-            return
+        env = self.single()
         envs = self.make(num_envs=1)
         self.require(
             env.observation_space == envs.single_observation_space and env.action_space == envs.single_action_space,
@@ -411,8 +401,6 @@ class _Checker(EpisodeChecker):
             lambda: env.reset(options={"no_such_option": 1}),
             "reset() of a single environment must raise ValueError for an unknown option",
         )
-        env.close()
-        envs.close()
 
     # --- what people and designers see
 
@@ -434,7 +422,7 @@ class _Checker(EpisodeChecker):
     def check_rendering(self) -> None:
         image = self.world.render_levels({"original": self.world.original, "level": self.level}, columns=2)
         self.require(isinstance(image, Image.Image), "render_levels must return a PIL image")
-        env = self.world.single(self.level, seed=self.seed, render_mode="rgb_array", **self.make_options)
+        env = self.single(render_mode="rgb_array")
         _, info = env.reset(seed=self.seed)
         frame: Any = env.render()
         status: Any = self.world.status(info)
@@ -449,7 +437,6 @@ class _Checker(EpisodeChecker):
             isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3,
             'render() with render_mode="rgb_array" must return a uint8 array (height, width, 3)',
         )
-        env.close()
 
     def check_expert(self) -> None:
         envs = self.make()
@@ -461,4 +448,3 @@ class _Checker(EpisodeChecker):
                 and all(envs.single_action_space.contains(action) for action in np.asarray(actions)),
                 "expert_actions must return one action for each environment, or None",
             )
-        envs.close()

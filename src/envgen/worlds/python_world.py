@@ -144,6 +144,8 @@ class PythonEnv(RenderedEnv):
         if not self.running:
             raise ResetNeeded("call reset() before the first step() and after an episode has ended")
         reward, terminated = self.advance(action)
+        if not isinstance(terminated, bool | np.bool_):
+            raise TypeError(f"advance must return (reward, terminated); terminated is {terminated!r}, not a boolean")
         self.episode_return, self.episode_length = self.episode_return + reward, self.episode_length + 1
         truncated = bool(self.is_truncated())
         self.running = not (terminated or truncated)

@@ -40,7 +40,7 @@ WHERE = (
 SPLITS = ("train", "validation")
 FOUR_RATES = ("commonsense micro", "commonsense macro", "hard micro", "hard macro")
 MAX_LITERAL_CHARS = 1_000_000
-csv.field_size_limit(64 << 20)  # the files hold the tables as text in one of their columns
+MAX_FIELD_CHARS = 64 << 20  # the files hold the tables as text in one of their columns
 SYSTEM = """\
 You plan trips. You are given tables of flights, routes, accommodations, restaurants and attractions, and a request. \
 Use nothing but what the tables list. Write the plan as a JSON array with one object per day, and nothing else. The \
@@ -121,10 +121,13 @@ def _show(content: Any) -> str:
 
 
 def _read_split(split: str, file: Path, content: bytes, reference_file: Path, reference_content: bytes) -> list[Item]:
+    limit = csv.field_size_limit(MAX_FIELD_CHARS)
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
     except (UnicodeDecodeError, csv.Error) as error:
         raise BenchmarkError(f"{file} is not a CSV file: {error}. {WHERE}") from None
+    finally:
+        csv.field_size_limit(limit)  # that of the whole process
     references = parse_json_lines(reference_file, reference_content)
     if len(rows) != len(references) or not rows:
         raise BenchmarkError(f"{file} has {len(rows)} queries, but {reference_file} {len(references)} lines. {WHERE}")
