@@ -21,11 +21,11 @@ PLAN = {"cycles": 2, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedb
 LENGTH = {"length": 30}
 
 
-def train(folder: Path, **arguments) -> envgen.TrainingRun:
+def train(folder: Path, plan: dict | None = None, **arguments) -> envgen.TrainingRun:
     hyperparameters = {"num_envs": 8, "num_steps": 32}
     arguments = {"designer": "fixed", "levels": [LENGTH, {**LENGTH, "trees": "common"}], **arguments}
     return envgen.train(
-        "crafter", plan=PLAN, folder=folder, hyperparameters=hyperparameters, verbose=False, **arguments
+        "crafter", plan=plan or PLAN, folder=folder, hyperparameters=hyperparameters, verbose=False, **arguments
     )
 
 
@@ -54,10 +54,27 @@ def test_curves_are_those_of_the_progress(folder):
     np.testing.assert_allclose(
         [value for _, value in curves["losses/entropy"]], [line["entropy"] for line in lines], rtol=1e-6
     )
-    returns = {line["steps"]: line["return_sum"] / line["episodes"] for line in lines if line["episodes"]}
+    assert {"levels/score", "charts/SPS", "level_skills/collect_sapling", "losses/explained_variance"} <= curves.keys()
+
+
+@pytest.mark.parametrize(("designer", "mixing", "phase", "index"), [
+    ("fixed", "alternate", "cycle 1: original", 0), ("fixed", "mixed", "cycle 1: mixed", -1),
+    ("dr", "alternate", "cycle 1: sampled levels", 0),
+])  # fmt: skip
+def test_episodes_in_the_original_and_in_levels_have_curves_of_their_own(designer, mixing, phase, index, tmp_path):
+    plan = {**PLAN, "mixing": mixing, "cycles": 1, "cycle_steps": 8192, "final_steps": 0}
+    levels = [LENGTH, {**LENGTH, "trees": "common"}] if designer == "fixed" else ()
+    run = train(tmp_path / "run", plan=plan, designer=designer, levels=levels, log=("tensorboard",))
+    lines, curves = list(read_progress(run.folder)), scalars(run.folder)
+    returns = {}
+    for line in lines:
+        original = line["levels"][index]
+        if line["phase"] == phase and original["episodes"]:
+            returns[line["steps"]] = original["return_sum"] / original["episodes"]
+    assert len(returns) > 3
     assert dict(curves["charts/episodic_return"]) == pytest.approx(returns)
-    assert returns
-    assert {"charts/score", "charts/SPS", "skills/collect_sapling", "losses/explained_variance"} <= curves.keys()
+    assert curves["charts/score"] != curves["levels/score"]
+    assert curves.keys() >= {"skills/collect_sapling", "level_skills/collect_sapling"}
 
 
 def test_cycles_are_logged_when_they_happen(folder):
@@ -116,7 +133,7 @@ def test_an_interrupted_run_continues_its_curves(folder, tmp_path, monkeypatch):
     assert max(step for step, _ in scalars(tmp_path / "run")["losses/entropy"]) == 768
     train(tmp_path / "run", log=["tensorboard"])
     expected, actual = scalars(folder), scalars(tmp_path / "run")
-    for tag in ("losses/entropy", "charts/episodic_return", "charts/score", "evaluation/score", "final/score"):
+    for tag in ("losses/entropy", "levels/episodic_return", "levels/score", "evaluation/score", "final/score"):
         assert actual[tag] == expected[tag]
 
 

@@ -1,6 +1,5 @@
 """What progress lines say about levels and skills: the results of each level, and when skills first succeeded."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from envgen.runs.kinds import get_path, number, skill_rates
-from envgen.runs.phases import cycle_phase_name, has_levels, is_final
+from envgen.runs.phases import ORIGINAL_KEY, cycle_phase_name, group_levels, has_levels, is_final
 
 from .curves import num_skills
 from .read import RunFiles, counts, objects, texts
@@ -56,13 +55,11 @@ def phase_slots(run: RunFiles) -> dict[str, tuple[LevelSlot, ...]]:
     """The slot of each entry of `levels` in the progress lines, by phase."""
     slots: dict[str, tuple[LevelSlot, ...]] = {}
     for cycle in run.cycles:
-        by_level: dict[str, LevelSlot] = {}
-        for level in objects(cycle.design, "proposal", "levels"):
-            overrides, chain = level.get("level"), level.get("chain")
-            key = json.dumps(chain or overrides, sort_keys=True)
-            before = by_level.get(key, LevelSlot()).skills
-            by_level[key] = LevelSlot(before.union(taught_skills(level)), not overrides and not chain)
-        mixed = by_level if "{}" in by_level else {**by_level, "{}": ORIGINAL[0]}
+        by_level = {
+            key: LevelSlot(frozenset(skill for level in levels for skill in taught_skills(level)), key == ORIGINAL_KEY)
+            for key, levels in group_levels(objects(cycle.design, "proposal", "levels")).items()
+        }
+        mixed = by_level if ORIGINAL_KEY in by_level else {**by_level, ORIGINAL_KEY: ORIGINAL[0]}
         if cycle.design:  # otherwise its levels are not known
             slots[cycle_phase_name(cycle.number, "levels")] = tuple(by_level.values()) or ORIGINAL
             slots[cycle_phase_name(cycle.number, "mixed")] = tuple(mixed.values())

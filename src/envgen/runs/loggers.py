@@ -24,7 +24,7 @@ from envgen.worlds.world import World
 
 from .files import check_inside
 from .kinds import skill_rates
-from .phases import cycle_of
+from .phases import cycle_of, original_index
 from .statistics import EpisodeWindow, score
 from .store import PROGRESS, exists, read_json, read_progress, read_request, write_json
 
@@ -240,7 +240,8 @@ class TrainingLogger(RunLogger):
         self._phase: str | None = None  # of the last progress line
         self._num_designed = 0  # cycles, when the phase began
         self._cycles: set[tuple[int, str]] = set()  # the results that are logged
-        self._window = EpisodeWindow(len(self.skills))
+        self._proposed: list[Mapping[str, Any]] = []  # the levels of the current cycle
+        self._in_original, self._in_levels = EpisodeWindow(len(self.skills)), EpisodeWindow(len(self.skills))
 
     def log_line(self, line: Mapping[str, Any]) -> None:
         self.steps = line["steps"]
@@ -249,21 +250,35 @@ class TrainingLogger(RunLogger):
             num_evaluated = self._num_designed if cycle is None else cycle - 1
             self._num_designed = self._num_designed if cycle is None else cycle
             self._log_cycles(self._num_designed, num_evaluated)
-        self._window.add(line)
         values = {f"losses/{name}": line[name] for name in LOSSES if name in line}
         values["charts/SPS"] = line["steps_per_second"]
-        if line["episodes"]:
-            values["charts/episodic_return"] = line["return_sum"] / line["episodes"]
-            values["charts/episodic_length"] = line["length_sum"] / line["episodes"]
-            rates = self._window.success_rates()
-            values["charts/score"] = float(score(rates))
-            values |= {f"skills/{name}": rate for name, rate in zip(self.skills, rates.tolist(), strict=True)}
+        index = original_index(line["phase"], self._proposed)
+        original = [results for k, results in enumerate(line["levels"]) if k == index]
+        in_levels = [results for k, results in enumerate(line["levels"]) if k != index]
+        values |= self._episode_values(original, self._in_original, "charts", "skills")
+        values |= self._episode_values(in_levels, self._in_levels, "levels", "level_skills")
         if "practice" in line:
             tried = sum(line["practice"]["tried"])
             values["practice/episodes"] = tried
             if tried:
                 values["practice/success_rate"] = 100 * sum(line["practice"]["succeeded"]) / tried
         self.log_scalars(values)
+
+    def _episode_values(
+        self, results: Sequence[Mapping[str, Any]], window: EpisodeWindow, charts: str, skills: str
+    ) -> dict[str, float]:
+        for result in results:
+            window.add(result)
+        episodes = sum(result["episodes"] for result in results)
+        if not episodes:
+            return {}
+        rates = window.success_rates()
+        return {
+            f"{charts}/episodic_return": sum(result["return_sum"] for result in results) / episodes,
+            f"{charts}/episodic_length": sum(result["length_sum"] for result in results) / episodes,
+            f"{charts}/score": float(score(rates)),
+            **{f"{skills}/{name}": rate for name, rate in zip(self.skills, rates.tolist(), strict=True)},
+        }
 
     def log_summary(self, summary: Mapping[str, Any]) -> None:
         num_cycles = len(list(self.folder.glob("cycles/*")))
@@ -280,6 +295,7 @@ class TrainingLogger(RunLogger):
                     self._cycles.add((number, kind))
                     data = read_json(file)
                     if kind == "levels":
+                        self._proposed = data["proposal"]["levels"]
                         self._log_proposal(data["proposal"])
                     else:
                         self._log_evaluation(data["evaluation"], "evaluation")

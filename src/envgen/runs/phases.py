@@ -1,12 +1,15 @@
-"""The names of the phases of training in the progress of a run: `cycle 2: levels`, `final`."""
+"""The phases of training in the progress of a run: their names (`cycle 2: levels`, `final`) and what they play."""
 
+import json
 import re
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 CyclePhase = Literal["levels", "original", "mixed", "sampled levels"]
 FINAL = "final"  # in the original, after the last cycle
 CYCLE = re.compile(r"cycle (\d+): (.*)")
 WITHOUT_LEVELS: CyclePhase = "original"
+ORIGINAL_KEY = "{}"  # of `group_levels`
 
 
 def cycle_phase_name(cycle: int, kind: CyclePhase) -> str:
@@ -38,3 +41,22 @@ def is_sampled(phase: str) -> bool:
     """Whether a sampler chooses the level of every episode of a phase."""
     match = CYCLE.match(phase)
     return match is not None and match[2] == "sampled levels"
+
+
+def group_levels(proposed: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the levels of a proposal by what they play. Those that play the same have one entry in progress lines."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for level in proposed:
+        key = json.dumps(level.get("chain") or level.get("level") or {}, sort_keys=True)
+        groups.setdefault(key, []).append(level)
+    return groups
+
+
+def original_index(phase: str, proposed: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the index of the original in `levels` of the progress lines of a phase; None if it was not played."""
+    if not has_levels(phase) or is_sampled(phase) or not proposed:
+        return 0
+    keys = list(group_levels(proposed))
+    if ORIGINAL_KEY in keys:
+        return keys.index(ORIGINAL_KEY)
+    return len(keys) if phase.endswith(": mixed") else None
