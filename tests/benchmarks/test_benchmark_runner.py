@@ -10,7 +10,6 @@ from sums import Sums
 
 from envgen import run_benchmark
 from envgen.benchmarks.benchmark import BenchmarkError, Prompt, Verdict
-from envgen.benchmarks.results import wilson_interval
 from envgen.benchmarks.runner import select_items
 from envgen.designers.chat.budget_file import BudgetFile, SharedBudgetError, SharedLimits
 from envgen.designers.chat.protocol import AmbiguousError, BudgetExceededError, ChatError, RejectedError, Tool
@@ -269,12 +268,6 @@ def test_a_server_that_never_answers_properly_does_not_lose_what_is_finished(tmp
     with FakeLlmServer([solve, *broken]) as server, pytest.raises(AmbiguousError, match="resume the run"):
         run_benchmark(Sums(), openai(server, parallel=1), folder=tmp_path / "run", verbose=False)
     assert len(read_lines(tmp_path / "run")) == 1
-
-
-def test_wilson_intervals():
-    assert wilson_interval(0, 10) == pytest.approx((0, 0.2775328))
-    assert wilson_interval(5, 10) == pytest.approx((0.2365931, 0.7634069))
-    assert wilson_interval(10, 10) == pytest.approx((0.7224672, 1))
 
 
 class Tools(Sums):

@@ -1,9 +1,9 @@
-"""The interquartile mean over seeds and its bootstrap interval."""
+"""The interquartile mean over seeds and its bootstrap interval, and the intervals of success rates."""
 
 import numpy as np
 import pytest
 
-from envgen.runs.statistics import iqm, iqm_with_ci
+from envgen.runs.statistics import iqm, iqm_with_ci, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,9 @@ def test_one_seed_has_no_interval_and_several_a_repeatable_one():
     assert many.n == 4
     with pytest.raises(ValueError, match="at least 1 value"):
         iqm([])
+
+
+def test_wilson_intervals():
+    assert wilson_interval(0, 10) == pytest.approx((0, 0.2775328))
+    assert wilson_interval(5, 10) == pytest.approx((0.2365931, 0.7634069))
+    assert wilson_interval(10, 10) == pytest.approx((0.7224672, 1))

@@ -1,6 +1,5 @@
 """The results of a run of a benchmark, and its table."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,12 +7,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from envgen.designers.chat.usage import ChatUsage
+from envgen.runs.statistics import wilson_interval
 from envgen.text import printable
 
 from .benchmark import Benchmark
 from .published import describe_published
 
-Z = 1.959963984540054  # 95%
 MAX_ERRORS = 8  # kinds of errors in the table
 
 
@@ -134,11 +133,3 @@ def _rates(counts: Sequence[Mapping[str, tuple[int, int]]]) -> dict[str, float]:
             before = totals.get(name, (0, 0))
             totals[name] = before[0] + passed, before[1] + of
     return {name: 100 * passed / of for name, (passed, of) in totals.items() if of}
-
-
-def wilson_interval(successes: float, n: int) -> tuple[float, float]:
-    """The 95% score interval of a success rate (Wilson 1927)."""
-    rate = successes / n
-    center = (rate + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    margin = Z / (1 + Z**2 / n) * math.sqrt(rate * (1 - rate) / n + Z**2 / (4 * n**2))
-    return max(0.0, center - margin), min(1.0, center + margin)

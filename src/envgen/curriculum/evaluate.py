@@ -20,12 +20,19 @@ from pydantic import BaseModel, ConfigDict
 from envgen.agents.learner import Learner, SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
 from envgen.designers.designer import ChainOutcome, LevelOutcome, ScoredBy, SuccessRate
-from envgen.runs.statistics import has_coverage, is_unmeasured, score, success_counts, success_rates
+from envgen.runs.statistics import (
+    Z95,
+    has_coverage,
+    is_unmeasured,
+    score,
+    success_counts,
+    success_rates,
+    wilson_interval,
+)
 from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, World
 
 from .plan import check_seed
 
-Z95 = 1.959964  # 95% of a normal distribution lies within this many standard deviations
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # of Student's t with 1 to 10 degrees
 NUM_RESAMPLES = 2000  # of the bootstrap
 RESAMPLES_AT_ONCE = 100  # bounds the memory for many episodes
@@ -256,10 +263,8 @@ def rate_with_ci(successes: int, episodes: int) -> Estimate:
     """
     if not episodes:
         return Estimate(value=0, low=0, high=100)
-    p, n = successes / episodes, episodes
-    center = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-    margin = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n)) / (1 + Z95**2 / n)
-    return Estimate(value=100 * p, low=100 * max(0.0, center - margin), high=100 * min(1.0, center + margin))
+    low, high = wilson_interval(successes, episodes)
+    return Estimate(value=100 * (successes / episodes), low=100 * low, high=100 * high)
 
 
 def score_with_ci(skill_counts: np.ndarray) -> Estimate:

@@ -4,6 +4,7 @@ The interval of an `Aggregate` covers variation between seeds. The interval of a
 between episodes and is computed in `envgen.curriculum.evaluate`.
 """
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 
 WINDOW_EPISODES = 256  # of the success rates and scores that are shown during training
 NUM_RESAMPLES = 4000  # of the bootstrap
+Z95 = 1.959964  # 95% of a normal distribution lies within this many standard deviations
 MIN_COVERAGE = 0.5  # share of the steps of a phase that must belong to episodes that ended in it
 
 # --- success rates
@@ -75,6 +77,14 @@ def score(rates: np.ndarray) -> float:
 def is_unmeasured(low: Any, high: Any) -> bool:
     """Return whether this is the interval of a success rate of no episodes."""
     return (low, high) == (0, 100)
+
+
+def wilson_interval(successes: float, n: int) -> tuple[float, float]:
+    """Return the 95% score interval of a success rate (Wilson 1927), which also works at 0 and 1."""
+    p = successes / n
+    center = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+    margin = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n)) / (1 + Z95**2 / n)
+    return max(0.0, center - margin), min(1.0, center + margin)
 
 
 # --- aggregates over seeds
