@@ -115,6 +115,8 @@ def test_a_diagnosis_plays_the_episodes_of_an_evaluation(run):
         ({"episodes": "3"}, "episodes must be an integer, not '3'"),
         ({"seed": -1}, "seed must be 0 or greater, not -1"),
         ({"threshold": 0}, "threshold must be above 0 and at most 100 percent, not 0"),
+        ({"threshold": None}, "threshold must be a number, not None"),
+        ({"threshold": "50"}, "threshold must be a number, not '50'"),
         ({"threshold": 101}, "threshold must be above 0 and at most 100 percent, not 101"),
         ({"world": "craftr"}, "did you mean 'crafter'"),
         ({"level": {"tres": "none"}}, "did you mean 'trees'"),
@@ -218,6 +220,11 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
         ({"world": "craftr"}, "did you mean 'crafter'"),
         ({"designer": "exprt"}, "did you mean 'expert'"),
         ({"preset": "fast"}, "'fast' is not one of"),
+        ({"preset": None}, "preset None is not one of paper, quick"),
+        ({"preset": ["quick"]}, r"preset \['quick'\] is not one of paper, quick"),
+        ({"learner_preset": 3}, "learner preset 3 is not one of"),
+        ({"folder": 5}, "folder must be a path, not 5"),
+        ({"initial_policy": 5}, "initial_policy must be a path, not 5"),
         ({"plan": {"cycels": 3}}, "did you mean 'cycles'"),
         ({"hyperparameters": {"learning_rat": 1}}, "did you mean 'learning_rate'"),
         ({"seed": -1}, "seed"),
@@ -234,6 +241,7 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
         ({"hyperparameters": {"network": "tile"}}, "'tile' is not one of auto, .*did you mean 'tiles'"),
         ({"observation": "pixel"}, "did you mean 'pixels'"),
         ({"device": "banana"}, "device 'banana' is not available"),
+        ({"device": None}, "device None is not available"),
         ({"learner": "pp"}, "did you mean 'ppo'"),
         ({"designer": "alpha", "designer_options": {"bta": 1}}, "did you mean 'beta'"),
         ({"designer": "alpha", "designer_options": 0.5}, "designer_options must be a mapping, not 0.5"),
@@ -327,6 +335,43 @@ def test_network_settings_among_the_hyperparameters_keep_those_of_the_learner_pr
     network = request["learner"]["network"]
     assert (network["history"], network["unimix"]) == (True, 0.01)
     assert (network["depth"], network["width"]) == (2, 32)
+
+
+@pytest.mark.parametrize("call", [envgen.load_policy, envgen.evaluate, envgen.resume, envgen.compare])
+@pytest.mark.parametrize("argument", [None, 5])
+def test_what_is_not_a_path_is_no_run(call, argument):
+    with pytest.raises(envgen.EnvgenError, match=f"must be a path, not {argument}"):
+        call(argument)
+
+
+@pytest.mark.parametrize("runs", [["a", "b"], ("a",), (name for name in "ab")])
+def test_runs_to_compare_are_separate_arguments(runs):
+    with pytest.raises(envgen.EnvgenError, match=r"compare\(\*runs\)"):
+        envgen.compare(runs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"benchmark": None}, "benchmark must be a name or a Benchmark, not None"),
+        ({"llm": None}, "llm must be a name or a mapping, not None"),
+        ({"options": "folder"}, "options must be a mapping, not 'folder'"),
+        ({"folder": 5}, "folder must be a path, not 5"),
+        ({"categories": 5}, "categories must be a list of names, not 5"),
+        ({"categories": [5]}, "category 5 is not one of"),
+    ],
+)
+def test_wrong_arguments_of_a_benchmark_are_errors(arguments, message):
+    class NoItems:
+        name, categories, averages = "none", ("all",), {}
+
+    with pytest.raises(envgen.EnvgenError, match=message):
+        envgen.run_benchmark(**{"benchmark": NoItems(), "llm": "empty", "verbose": False, **arguments})
+
+
+def test_the_language_model_of_an_agent_is_a_name_or_a_mapping():
+    with pytest.raises(envgen.EnvgenError, match="llm must be a name or a mapping, not None"):
+        envgen.evaluate_llm_agent("crafter", None)  # pyright: ignore[reportArgumentType]
 
 
 def test_runs_are_compared(run):

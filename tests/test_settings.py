@@ -1,13 +1,15 @@
 """Parsing settings: any input gives valid settings or an error that names the problem."""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from envgen.curriculum.plan import PracticeSettings
-from envgen.settings import format_validation_error
+from envgen.settings import check_seconds, format_choice_error, format_validation_error, to_number, to_path
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.heist.level import HeistLevel
 from envgen.worlds.world import Level, LevelError
@@ -95,3 +97,34 @@ def test_an_error_shows_the_first_of_many():
     assert message.startswith("0: Input should be a valid integer")
     assert message.endswith("; and 1,005 more errors")
     assert message.count(";") == 20
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert [to_number("speed", value, ValueError) for value in (np.float32(0.5), np.int64(2), 3)] == [0.5, 2, 3]
+    for seconds in (0, 1.5, np.float32(1), np.int64(30)):
+        check_seconds("save_every", seconds, ValueError)
+
+
+@pytest.mark.parametrize("value", [None, "5", True, [1]])
+def test_what_is_not_a_number_is_an_error_that_names_the_argument(value):
+    with pytest.raises(ValueError, match="speed must be a number, not"):
+        to_number("speed", value, ValueError)
+    with pytest.raises(ValueError, match="save_every must be a number of seconds, 0 or greater, not"):
+        check_seconds("save_every", value, ValueError)
+
+
+def test_a_path_may_begin_with_the_home_directory(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert to_path("folder", "~/runs", ValueError) == to_path("folder", Path("~/runs"), ValueError) == tmp_path / "runs"
+    assert to_path("folder", "runs/~", ValueError) == Path("runs/~")
+
+
+@pytest.mark.parametrize("value", [None, 5, ["out"], b"out"])
+def test_what_is_not_a_path_is_an_error_that_names_the_argument(value):
+    with pytest.raises(ValueError, match="folder must be a path, not"):
+        to_path("folder", value, ValueError)
+
+
+@pytest.mark.parametrize("value", [None, 3, ["quick"]])
+def test_a_choice_that_is_not_a_string_is_reported_with_the_valid_ones(value):
+    assert format_choice_error(value, ["paper", "quick"]) == f"{value!r} is not one of paper, quick"

@@ -4,7 +4,7 @@ The others are in `coevolution_api.py`, `episodes_api.py`, `llm_agent_api.py` an
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from envgen.designers.designer import Designer
 from envgen.designers.registry import build_designer, check_designer_type, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
 from envgen.imports import require_extra
-from envgen.settings import check_seconds, format_choice_error, format_validation_error, to_integer
+from envgen.settings import check_seconds, format_choice_error, format_validation_error, to_integer, to_number, to_path
 from envgen.text import printable, to_file_name, to_label
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import Level, World
@@ -200,7 +200,7 @@ def _training_arguments(
     name = designer if isinstance(designer, str) else check_designer_type(designer).name
     network_changes = _changes("network", network)
     practice_changes = _changes("practice", practice)
-    run_folder = Path(folder) if folder else default_folder(
+    run_folder = to_path("folder", folder, ArgumentError) if folder else default_folder(
         world, name, preset, observation, seed, learner, learner_preset, network_changes, practice_changes
     )  # fmt: skip
     model = {"llm": llm} if isinstance(llm, str) else _changes("llm", llm)
@@ -231,6 +231,7 @@ def _initial_policy(policy: "str | Path | TrainingRun | Policy") -> "InitialPoli
         return InitialPolicy("a policy", lambda: policy)
     if isinstance(policy, TrainingRun):
         return InitialPolicy(str(policy.folder), policy.policy)
+    to_path("initial_policy", policy, ArgumentError)
     return InitialPolicy(str(policy), lambda: load_policy(policy))
 
 
@@ -280,7 +281,7 @@ def resume(
     from envgen.curriculum.plan import TrainingPlan
     from envgen.runs.store import RunError, read_request
 
-    run_folder = Path(folder)
+    run_folder = to_path("folder", folder, ArgumentError)
     request, stored = read_request(run_folder)
     try:
         world_name, observation, seed, config = (request[key] for key in ("world", "observation", "seed", "designer"))
@@ -384,8 +385,9 @@ def check_device(device: str, is_local: bool = True) -> None:
     import torch
 
     try:
-        _ = torch.zeros(1, device=device) if is_local else torch.device(device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        named = torch.device(device)
+        _ = torch.zeros(1, device=named) if is_local else named
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise ArgumentError(f"device {device!r} is not available: {reason}") from None
 
@@ -463,7 +465,7 @@ def diagnose(
     require_extra("train", "envgen.diagnose")
     from envgen.curriculum.diagnosis import diagnose as diagnose_policy
 
-    if not 0 < threshold <= 100:
+    if not 0 < to_number("threshold", threshold, ArgumentError) <= 100:
         raise ArgumentError(f"threshold must be above 0 and at most 100 percent, not {threshold:g}")
     policy, world, level, seed, observation = check_play_arguments(
         run, episodes, world, level, seed, observation, device, learner
@@ -484,8 +486,11 @@ def check_play_arguments(
     if isinstance(run, TrainingRun):
         world = world or run.world
         policy = run.policy(device)
+    elif isinstance(run, Policy):
+        policy = run
     else:
-        policy = run if isinstance(run, Policy) else load_policy(run, device, world, learner)
+        to_path("run", run, ArgumentError)
+        policy = load_policy(run, device, world, learner)
     if world is None:
         if "world" not in policy.metadata:
             raise ArgumentError("this policy does not name its world; pass world=...")
@@ -508,6 +513,8 @@ def compare(*runs: str | Path | TrainingRun) -> "Comparison":
     require_extra("train", "envgen.compare")
     from envgen.runs.compare import compare as compare_runs
 
+    if any(isinstance(run, Iterable) and not isinstance(run, str) for run in runs):
+        raise ArgumentError("compare takes each run as an argument of its own: compare(*runs)")
     return compare_runs([run.folder if isinstance(run, TrainingRun) else run for run in runs])
 
 
@@ -535,14 +542,15 @@ def load_policy(
     from envgen.agents.released import PLAIN_NAME, find_and_load_policy, policies_dir
 
     check_device(device)
-    if (policy := find_and_load_policy(str(folder), device)) is not None:
+    path = to_path("folder", folder, ArgumentError)
+    if (policy := find_and_load_policy(os.path.expanduser(folder), device)) is not None:
         return policy
     if isinstance(folder, str) and PLAIN_NAME.fullmatch(folder) and not os.path.exists(folder):
         raise PolicyError(
             f"{folder} is neither a folder nor a policy in {policies_dir()}; download the release file {folder}.zip "
             "into that folder, or pass the path of a run"
         )
-    return _load_run_policy(Path(folder), device, world, learner)
+    return _load_run_policy(path, device, world, learner)
 
 
 def _stored_hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """`envgen.coevolve`, and what the command line shares with it."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from envgen.api import OUT, REPEAT, ArgumentError, is_main_process, terminal
 from envgen.coevolution.settings import DEFAULT_SAVE_EVERY, MODEL_CURRICULUM, MODEL_PLAN
 from envgen.imports import require_extra
-from envgen.settings import Settings, check_seconds, format_choice_error, format_validation_error, to_integer
+from envgen.settings import Settings, check_seconds, format_choice_error, format_validation_error, to_integer, to_path
 from envgen.text import to_label
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ def coevolve(
     )  # fmt: skip
     if folder is None or folder == "":
         folder = default_coevolution_folder(domain_path(loaded), proposer, request.seed)
-    run_folder = _to_path("folder", folder)
-    servers, models_folder = (agent_server, environment_server), _to_path("models_folder", models_folder)
+    run_folder = to_path("folder", folder, ArgumentError)
+    servers, models_folder = (agent_server, environment_server), to_path("models_folder", models_folder, ArgumentError)
     return _coevolve(run_folder, loaded, request, recipe, models_folder, servers, dtype, save_every, log, verbose)
 
 
@@ -190,15 +191,9 @@ def _given(settings: Settings) -> dict[str, Any]:
 
 def _to_model(name: str, value: Any) -> str:
     """A folder or a name on the Hugging Face Hub; empty if there is none."""
-    if value is not None and not isinstance(value, str | PurePath):
+    if value is not None and not isinstance(value, str | os.PathLike):
         raise ArgumentError(f"{name} must be the folder or the name of a model, not {value!r:.80}")
-    return str(value or "")
-
-
-def _to_path(name: str, value: Any) -> Path:
-    if not isinstance(value, str | PurePath):
-        raise ArgumentError(f"{name} must be a path, not {value!r:.80}")
-    return Path(value)
+    return os.path.expanduser(value or "")
 
 
 def _check_unused_settings(request: "CoevolveRequest") -> None:
@@ -299,7 +294,8 @@ def resume_coevolution(
     from envgen.coevolution.train import MAX_SEED, CoevolveRequest
     from envgen.runs.store import RunError, read_request
 
-    run_folder, models_folder = _to_path("folder", folder), _to_path("models_folder", models_folder)
+    run_folder = to_path("folder", folder, ArgumentError)
+    models_folder = to_path("models_folder", models_folder, ArgumentError)
     data, runtime = read_request(run_folder)
     try:
         domain, recipe = data.pop("domain"), data.pop("pretrain_recipe")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from envgen.api import ArgumentError, TrainingRun, check_play_arguments
 from envgen.imports import require_extra
 from envgen.report.episodes import ActionRecorder, RecordedEpisode, choose_episodes
-from envgen.settings import format_choice_error
+from envgen.settings import format_choice_error, to_number
 from envgen.worlds.world import Level, World
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def watch(
     policy, world, level, seed, observation = check_play_arguments(
         run, 1 if episodes is None else episodes, world, level, seed, observation, device, learner
     )
-    if speed is not None and not 0 < speed < float("inf"):
+    if speed is not None and not 0 < to_number("speed", speed, ArgumentError) < float("inf"):
         raise ArgumentError(f"speed must be a positive number of steps per second, not {speed}")
     skills = [known.name for known in world.skills]
     if skill is not None and skill not in skills:

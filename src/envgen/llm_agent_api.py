@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from envgen.api import OUT, ArgumentError, terminal
 from envgen.imports import require_extra
-from envgen.settings import format_validation_error, to_integer
+from envgen.settings import format_validation_error, to_integer, to_path
 from envgen.text import model_label, to_file_name
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import World
@@ -48,14 +48,16 @@ def evaluate_llm_agent(
     from envgen.llm_agent.evaluate import evaluate_llm_agent as play
     from envgen.llm_agent.settings import LlmAgentConfig
 
-    to_integer("episodes", episodes, ArgumentError, minimum=1)
+    episodes = to_integer("episodes", episodes, ArgumentError, minimum=1)
     seed = check_seed(EVALUATION_SEED if seed is None else seed)
+    if not isinstance(llm, str | Mapping):
+        raise ArgumentError(f"llm must be a name or a mapping, not {llm!r:.80}")
     try:
         config = LlmAgentConfig(**({"llm": llm} if isinstance(llm, str) else llm))
     except ValidationError as error:
         raise ArgumentError(format_validation_error(error)) from None
     world = make_world(world)
-    run_folder = Path(folder) if folder else default_llm_agent_folder(world, config.llm)
+    run_folder = to_path("folder", folder, ArgumentError) if folder else default_llm_agent_folder(world, config.llm)
     console, log = terminal(verbose)
     with AgentDisplay(episodes, console) as display:
         return play(world, config, run_folder, episodes, level, seed, display, log)

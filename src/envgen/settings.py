@@ -2,7 +2,10 @@
 
 import difflib
 import operator
+import os
 from collections.abc import Mapping, Sequence
+from numbers import Real
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, SupportsIndex, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -15,8 +18,10 @@ MAX_ERRORS_SHOWN = 20  # of settings, a list of levels among them
 INTEGER = TypeAdapter(int)
 
 
-def format_choice_error(value: str, choices: Sequence[str]) -> str:
+def format_choice_error(value: Any, choices: Sequence[str]) -> str:
     """The error message for an unknown choice: `'tress' is not one of ...; did you mean 'trees'?`"""
+    if not isinstance(value, str):
+        return f"{_format_value(value)} is not one of {', '.join(choices)}"
     value = value[:MAX_QUOTED_CHARS]
     matches = difflib.get_close_matches(value.lower(), choices, n=1, cutoff=0.5)
     hint = f"; did you mean {matches[0]!r}?" if matches else ""
@@ -139,7 +144,21 @@ def to_integer(name: str, value: Any, error: type[Exception], minimum: int | Non
     return number
 
 
+def to_number(name: str, value: Any, error: type[Exception]) -> float:
+    """A value as a float, also if it is one of NumPy. Raises `error` for booleans and for whatever is not a number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise error(f"{name} must be a number, not {value!r:.80}")
+    return float(value)
+
+
+def to_path(name: str, value: Any, error: type[Exception]) -> Path:
+    """A value as a path, in which `~` is the home directory. Raises `error` for whatever is not a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise error(f"{name} must be a path, not {value!r:.80}")
+    return Path(os.path.expanduser(value))
+
+
 def check_seconds(name: str, value: Any, error: type[Exception]) -> None:
     """Raise `error` if a value is not a number of seconds, 0 or greater."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= 0:
         raise error(f"{name} must be a number of seconds, 0 or greater, not {value!r:.80}")

@@ -27,6 +27,7 @@ from safetensors.numpy import save as save_safetensors
 from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import describe_error
 from envgen.runs.files import MAX_JSON_BYTES, parse_json, read_regular, write_flushed
+from envgen.settings import to_path
 from envgen.worlds.world import Layout, SymbolMap, TileGrid
 
 from .errors import SpaceError
@@ -203,7 +204,7 @@ class Policy:
 
     def save(self, path: str | Path) -> Path:
         """Write the policy to the folder `path`, which `load_policy` reads. An existing policy there is replaced."""
-        folder = Path(path)
+        folder = to_path("path", path, PolicyError)
         tensors = {f"{NETWORK}{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors |= {f"{RETURN_STATISTICS}{name}": tensor for name, tensor in self.return_statistics.items()}
         arrays = {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors.items()}

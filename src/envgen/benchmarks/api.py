@@ -1,7 +1,7 @@
 """`envgen.run_benchmark`, and what the command line shares with it."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from envgen.designers.chat.ledger import UsageTotals
 from envgen.designers.chat.usage import ChatUsage, format_dollars
-from envgen.settings import format_choice_error, format_validation_error, to_integer
+from envgen.settings import format_choice_error, format_validation_error, to_integer, to_path
 from envgen.text import model_label, printable
 
 from .benchmark import Benchmark, BenchmarkError
@@ -45,6 +45,12 @@ def run_benchmark(
         folder: The run directory. Default: `out/<benchmark>-<llm>`.
         verbose: Show progress on the terminal.
     """
+    if not isinstance(benchmark, str) and not hasattr(benchmark, "categories"):
+        raise BenchmarkError(f"benchmark must be a name or a Benchmark, not {benchmark!r:.80}")
+    if not isinstance(llm, str | Mapping):
+        raise BenchmarkError(f"llm must be a name or a mapping, not {llm!r:.80}")
+    if not isinstance(options, Mapping | None):
+        raise BenchmarkError(f"options must be a mapping, not {options!r:.80}")
     try:
         config = BenchmarkConfig(**({"llm": llm} if isinstance(llm, str) else llm))
         chosen = BenchmarkOptions(**(options or {}))
@@ -54,7 +60,10 @@ def run_benchmark(
     seed = to_integer("seed", seed, BenchmarkError, minimum=0)
     loaded = load_benchmark(benchmark, chosen) if isinstance(benchmark, str) else benchmark
     names = expand_categories(loaded, categories)
-    run_folder = Path(folder) if folder else default_benchmark_folder(loaded.name, config.llm)
+    if folder:
+        run_folder = to_path("folder", folder, BenchmarkError)
+    else:
+        run_folder = default_benchmark_folder(loaded.name, config.llm)
     progress = _show_progress if verbose and sys.stderr.isatty() else _show_nothing
     log: Callable[[str], object] = _print_line if verbose else _show_nothing
     try:
@@ -67,6 +76,8 @@ def run_benchmark(
 def expand_categories(benchmark: Benchmark, names: str | Sequence[str]) -> list[str]:
     """The categories that these names of categories and averages stand for, each once."""
     names = [names] if isinstance(names, str) else names
+    if not isinstance(names, Iterable):
+        raise BenchmarkError(f"categories must be a list of names, not {names!r:.80}")
     chosen: list[str] = []
     for name in names:
         if name not in benchmark.categories and name not in benchmark.averages:

@@ -108,7 +108,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def plan_for(preset: str, world: World | None = None, /, **changes: Any) -> TrainingPlan:
     """Return the plan of a preset, with the world's own defaults for it and then with `changes`."""
-    if preset not in PRESETS:
+    if preset not in list(PRESETS):  # a list also searches for what is not hashable
         raise PlanError(f"preset {format_choice_error(preset, list(PRESETS))}")
     all_defaults = world.plan_defaults if world else {}
     for name in all_defaults:
@@ -165,7 +165,7 @@ def learner_preset(name: str, world: World) -> tuple[dict[str, Any], dict[str, A
 
     Settings for which the world has defaults of its own are left out.
     """
-    if name not in LEARNER_PRESETS:
+    if name not in list(LEARNER_PRESETS):
         raise PlanError(f"learner preset {format_choice_error(name, list(LEARNER_PRESETS))}")
     defaults = world.ppo_defaults
     settings = {

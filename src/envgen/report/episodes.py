@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from envgen.errors import EnvgenError
+from envgen.settings import to_integer
 from envgen.worlds.world import LevelEnv, World
 
 
@@ -109,8 +110,7 @@ def choose_episodes(
         best: Those with the highest return.
         skill: Only those that achieve this skill; the quickest first, or the best with `best`.
     """
-    if count < 1:
-        raise EpisodeError(f"the number of episodes must be at least 1, not {count}")
+    count = to_integer("the number of episodes", count, EpisodeError, minimum=1)
     chosen = [episode for episode in episodes if skill is None or skill in episode.first_success]
     if best:
         chosen.sort(key=lambda episode: -episode.episode_return)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from envgen.errors import EnvgenError
 from envgen.runs.store import write_bytes
-from envgen.settings import format_choice_error
+from envgen.settings import format_choice_error, to_path
 from envgen.text import to_file_name
 from envgen.worlds.world import Level, World
 
@@ -106,7 +106,7 @@ class Recording:
             VideoError: A file cannot be written.
         """
         chosen_format = choose_format(video_format)
-        chosen, folder = self.choose(count, best, skill), prepare_folder(Path(folder))
+        chosen, folder = self.choose(count, best, skill), prepare_folder(to_path("folder", folder, VideoError))
         label = to_file_name(skill) if skill else "best" if best else "episode"
         files = []
         for k, episode in enumerate(chosen, start=1):

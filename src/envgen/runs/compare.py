@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.settings import flatten
+from envgen.settings import flatten, to_path
 from envgen.text import printable
 
 from .files import suggest_path
@@ -41,7 +41,7 @@ class FinishedRun:
 
 def compare(paths: Iterable[str | Path]) -> Comparison:
     """Compare the runs at or below these paths. Evaluations of language models below them are skipped."""
-    paths = [Path(path) for path in paths]
+    paths = [to_path("a run", path, RunError) for path in paths]
     tables: dict[tuple[str, str], dict[str, list[FinishedRun]]] = {}
     unfinished = []
     for folder in find_runs(paths):
