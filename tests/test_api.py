@@ -15,10 +15,14 @@ import torch
 
 import envgen
 from envgen.agents.ppo import PPO
+from envgen.curriculum.diagnosis import Diagnosis, EndDiagnosis
+from envgen.curriculum.evaluate import Estimate, Evaluation
 from envgen.curriculum.initial_policy import InitialPolicy
 from envgen.curriculum.plan import EVALUATION_SEED
 from envgen.curriculum.trainer import make_learner
 from envgen.designers.designer import Brief, Cycle, Proposal, ProposedLevel
+from envgen.report.episodes import RecordedEpisode
+from envgen.report.videos import Recording
 from envgen.runs.store import read_request
 from envgen.worlds.registry import make_world
 
@@ -379,3 +383,17 @@ def test_runs_are_compared(run):
     assert "expert" in comparison.markdown()
     assert "collect_wood" in comparison.text(100)
     assert str(comparison) == comparison.text()
+
+
+def test_results_have_short_representations():
+    one = Estimate(value=1, low=1, high=1)
+    evaluation = Evaluation(
+        world="crafter", level={}, seed=1, deterministic=False, episodes=3, reward=one, length=one, score=one, skills={}
+    )
+    crafter = make_world("crafter")
+    episode = RecordedEpisode(1, 1, (1,) * 10_000, (), 1.0, {})
+    end = EndDiagnosis(cause="time limit", episodes=1000, lengths=(1,) * 1000, circumstances={})
+    diagnosis = Diagnosis(evaluation=evaluation, threshold=50, length_quantiles={}, ends=(end,), skills={})
+    assert len(repr(episode)) < 100
+    assert repr(Recording(crafter, crafter.Level(), evaluation, [episode])).startswith("<Recording: 3 episodes of")
+    assert repr(diagnosis).startswith("<Diagnosis: 3 episodes of crafter, reward ")

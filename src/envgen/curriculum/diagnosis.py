@@ -119,6 +119,9 @@ class Diagnosis(_Result):
         skills = [(name, skill) for name, skill in self.skills.items() if not skill.mastered and skill.episodes]
         return dict(sorted(skills, key=lambda item: -item[1].success.value))
 
+    def __repr__(self) -> str:
+        return f"<Diagnosis: {self.evaluation.summary}>"  # the lengths of all episodes are long
+
     def __str__(self) -> str:
         total = self.evaluation.episodes
         lines = [self.evaluation.summary, "ends of episodes"]

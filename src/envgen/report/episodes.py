@@ -25,7 +25,7 @@ class RecordedEpisode:
 
     seed: int  # of its environment
     number: int  # 1 for the first episode of its environment
-    actions: tuple[Any, ...]  # int, or arrays if actions are continuous
+    actions: tuple[Any, ...] = field(repr=False)  # int, or arrays if actions are continuous
     earlier_actions: tuple[tuple[Any, ...], ...] = field(repr=False)  # of the earlier episodes of its environment
     episode_return: float
     first_success: Mapping[str, int]  # skill: the step of its first success, from 1

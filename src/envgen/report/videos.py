@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from PIL import Image
@@ -21,6 +21,9 @@ from envgen.worlds.world import Level, World
 from .episodes import EpisodeError, EpisodePlayer, RecordedEpisode, choose_episodes
 from .episodes import repeat as repeat_episode
 from .overlay import FrameComposer
+
+if TYPE_CHECKING:
+    from envgen.curriculum.evaluate import Evaluation
 
 VideoFormat = Literal["mp4", "webp", "gif"]
 MP4_SIZE, ANIMATION_SIZE = 480, 336  # pixels along the sides of the picture, without the panel
@@ -66,8 +69,11 @@ class Recording:
 
     world: World
     level: Level
-    evaluation: Any  # envgen.curriculum.evaluate.Evaluation
+    evaluation: "Evaluation"
     episodes: Sequence[RecordedEpisode]
+
+    def __repr__(self) -> str:
+        return f"<Recording: {self.evaluation.summary}>"  # the actions of all episodes are megabytes
 
     def choose(self, count: int, best: bool = False, skill: str | None = None) -> list[RecordedEpisode]:
         """At most `count` episodes; see `choose_episodes`.

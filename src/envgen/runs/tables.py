@@ -90,6 +90,7 @@ class Comparison:
     unfinished: tuple[Path, ...]
 
     def markdown(self) -> str:
+        """The tables as Markdown, with warnings and the unfinished runs."""
         parts = []
         for table in self.tables:
             kind = table.kind
