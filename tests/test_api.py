@@ -1,5 +1,6 @@
 """The public API: what `import envgen` offers, and a run from training to a loaded policy."""
 
+import ast
 import json
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import envgen
+import envgen.worlds
 from envgen.agents.ppo import PPO
 from envgen.curriculum.diagnosis import Diagnosis, EndDiagnosis
 from envgen.curriculum.evaluate import Estimate, Evaluation
@@ -397,3 +399,11 @@ def test_results_have_short_representations():
     assert len(repr(episode)) < 100
     assert repr(Recording(crafter, crafter.Level(), evaluation, [episode])).startswith("<Recording: 3 episodes of")
     assert repr(diagnosis).startswith("<Diagnosis: 3 episodes of crafter, reward ")
+
+
+def test_type_checkers_see_the_public_names_alone():
+    for package in (envgen, envgen.worlds):
+        tree = ast.parse(Path(package.__file__).read_text())
+        functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        assert "__getattr__" not in functions  # type checkers would accept any name
+    assert "from_gymnasium" in dir(envgen.worlds)

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 try:
-    from stable_baselines3.common.vec_env.base_vec_env import VecEnv
+    from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvStepReturn
 except ImportError:
     raise ImportError("envgen.sb3 needs Stable-Baselines3: pip install stable-baselines3") from None
 
@@ -101,7 +101,7 @@ class Sb3VecEnv(VecEnv):
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
 
-    def step_wait(self):
+    def step_wait(self) -> VecEnvStepReturn:
         obs, rewards, terminated, truncated, infos = self.envs.step(self._actions)
         dones = terminated | truncated
         env_infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]

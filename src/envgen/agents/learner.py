@@ -78,14 +78,14 @@ class Learner(SupportsAct, Protocol):
         ...
 
     @classmethod
-    def settings_for(cls, observation_space: spaces.Space, **overrides: Any) -> LearnerSettings:
+    def settings_for(cls, observation_space: spaces.Space[Any], **overrides: Any) -> LearnerSettings:
         """The default settings for a kind of observation, with some overridden; ValueError if one is invalid."""
         ...
 
     @classmethod
     def for_envs(
         cls,
-        envs: VectorEnv,
+        envs: VectorEnv[Any, Any, Any],
         settings: Any = None,
         seed: int = 0,
         device: str | torch.device = "cpu",
@@ -106,7 +106,7 @@ class Learner(SupportsAct, Protocol):
 
     def train(
         self,
-        envs: VectorEnv,
+        envs: VectorEnv[Any, Any, Any],
         steps: int,
         on_update: Callable[[UpdateResult], None] = ...,
         seed: int | None = None,
@@ -123,7 +123,9 @@ class Learner(SupportsAct, Protocol):
         """Arrays and JSON values from which `load` continues exactly, even in the middle of a phase."""
         ...
 
-    def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any], envs: VectorEnv | None = None) -> None:
+    def load(
+        self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any], envs: VectorEnv[Any, Any, Any] | None = None
+    ) -> None:
         """Restore what `state` returned; with `envs`, `train(envs, ..., resume=True)` continues in mid-episode."""
         ...
 

@@ -46,7 +46,7 @@ PARSE_ERRORS = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, AssertionError, SafetensorError,
 )  # fmt: skip
 
-NetworkFactory = Callable[[spaces.Space, spaces.Space, Layout], PolicyNetwork]
+NetworkFactory = Callable[[spaces.Space[Any], spaces.Space[Any], Layout], PolicyNetwork]
 
 
 class PolicyError(EnvgenError):
@@ -80,8 +80,8 @@ class Policy:
     def __init__(
         self,
         network: PolicyNetwork,
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
         layout: Layout = None,
         device: str | torch.device = "cpu",
         bfloat16: bool = False,

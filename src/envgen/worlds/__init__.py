@@ -8,9 +8,15 @@ if TYPE_CHECKING:
 __all__ = ["from_gymnasium"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "from_gymnasium":
-        from .gymnasium_world import from_gymnasium
+if not TYPE_CHECKING:  # otherwise every name would be valid for type checkers, as Any
 
-        return from_gymnasium
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name == "from_gymnasium":
+            from .gymnasium_world import from_gymnasium
+
+            return from_gymnasium
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -79,13 +79,13 @@ class SingleEnv(RenderedEnv, Generic[E]):
         return {}
 
     @property
-    def level(self):
+    def level(self) -> Any:
         return self.engine.levels[self.engine.envs["level"][0]]
 
     def set_level(self, level: Any) -> None:
         self.engine.set_levels(parse_levels(self.engine_class, level), True)
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None):
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode.
 
         Args:
@@ -107,7 +107,7 @@ class SingleEnv(RenderedEnv, Generic[E]):
             self.render()
         return self._observation(), self._info(0.0)
 
-    def step(self, action: Any):
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self._running:
             raise ResetNeeded("call reset() before the first step() and after the end of each episode")
         results = self.engine.step(np.array([checks.check_action(action, self.action_names)]))
@@ -193,7 +193,9 @@ class EngineVectorEnv(RenderedVectorEnv, Generic[E]):
         checks.check_env_ids(env_ids, levels, self.num_envs)
         self.engine.set_env_levels(env_ids, levels)
 
-    def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
+    def reset(
+        self, *, seed: int | Iterable[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin episodes.
 
         Args:
@@ -217,7 +219,7 @@ class EngineVectorEnv(RenderedVectorEnv, Generic[E]):
                 if mask[i] and env_seed is not None:
                     self.engine.seed(i, env_seed)
 
-    def step(self, actions: Any):
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         self._check_open()
         reset_mask = self._reset_mask()
         results = self.engine.step(checks.check_actions(actions, self.num_envs, self.action_names), reset_mask)
@@ -335,11 +337,11 @@ class EngineWorld(World):
 
     def make(
         self,
-        levels: Sequence[Any] = (),
+        levels: Any = (),
         num_envs: int | None = None,
         seed: int | None = None,
         observation: str = "pixels",
-        **kwargs,
+        **kwargs: Any,
     ) -> EngineVectorEnv[Any]:
         seed = checks.check_optional_seed(seed)
         levels = checks.list_levels(levels)
@@ -350,7 +352,7 @@ class EngineWorld(World):
         return envs
 
     def single(
-        self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs
+        self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs: Any
     ) -> SingleEnv[Any]:
         seed = checks.check_optional_seed(seed)
         env = self.single_env_class(level, observation, **kwargs)

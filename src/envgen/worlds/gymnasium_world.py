@@ -54,7 +54,7 @@ class Step(NamedTuple):
     info: Mapping[str, Any]
     episode_return: float  # including this step
     episode_length: int  # including this step
-    env: gymnasium.Env  # the innermost environment
+    env: gymnasium.Env[Any, Any]  # the innermost environment
 
 
 SuccessPredicate = Callable[[Step], Any]  # whether a skill succeeded in a step
@@ -172,7 +172,7 @@ class GymnasiumWorld(PythonWorld):
 
     def __init__(
         self,
-        make_env: Callable[[Any], gymnasium.Env],
+        make_env: Callable[[Any], gymnasium.Env[Any, Any]],
         level_class: type[Level],
         skills: Mapping[str, SuccessPredicate],
         prerequisites: Mapping[str, Sequence[str]],
@@ -254,7 +254,7 @@ class GymnasiumWorld(PythonWorld):
 
 
 def from_gymnasium(
-    make_env: Callable[[Any], gymnasium.Env],
+    make_env: Callable[[Any], gymnasium.Env[Any, Any]],
     level_class: type[Level],
     skills: Mapping[str, SuccessPredicate],
     *,

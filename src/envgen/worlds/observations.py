@@ -226,7 +226,7 @@ class RenderedEnv(HasWindow, LevelEnv):
         """An image of the current state, (height, width, 3) uint8."""
         raise NotImplementedError
 
-    def render(self):
+    def render(self) -> np.ndarray | None:
         if self.render_mode is None:
             gymnasium.logger.warn(
                 "render() does nothing without a render_mode; make the environment with render_mode='rgb_array'"

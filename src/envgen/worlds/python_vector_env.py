@@ -162,7 +162,9 @@ class PythonVectorEnv(RenderedVectorEnv):
         """The next episode of environment i is the first of `seed + i`."""
         self._call("seed", self._split([seed + i for i in range(self.num_envs)]))
 
-    def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
+    def reset(
+        self, *, seed: int | Iterable[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         mask = checks.check_reset_mask(checks.check_options(options, ("reset_mask",)), self.num_envs)
         seeds = [None] * self.num_envs if seed is None else checks.check_seeds(seed, self.num_envs)
         self._call("reset", [(seeds[rows], mask[rows]) for rows in self._slices])
@@ -174,7 +176,7 @@ class PythonVectorEnv(RenderedVectorEnv):
     def set_active(self, mask: np.ndarray) -> None:
         self._arrays["active"][:] = checks.check_mask("the mask of set_active", mask, self.num_envs)
 
-    def step(self, actions: Any):
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         if not self._has_begun.all():
             raise ResetNeeded("call reset() before the first step()")
         self._arrays["actions"][:] = self._check_actions(actions)

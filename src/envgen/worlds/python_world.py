@@ -36,8 +36,8 @@ class PythonEnv(RenderedEnv):
             and shapes never change. An array with an entry per skill becomes a dict in single environments.
     """
 
-    observation_space: spaces.Space
-    action_space: spaces.Space
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
     max_episode_steps: int = 1000
     image_size: int = 64  # pixels along a side of `render_frame`'s image
     render_fps: int = 10  # of the window of render_mode="human"
@@ -117,7 +117,7 @@ class PythonEnv(RenderedEnv):
         self.next_levels = checks.parse_levels(self.world.Level, self.world.name, level)
         self.sample_levels = len(self.next_levels) > 1
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None):
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         options = checks.check_options(options, ("level",))
         seed = checks.check_optional_seed(seed)
         if "level" in options:
@@ -135,7 +135,7 @@ class PythonEnv(RenderedEnv):
             self.render()
         return self.observe(), self._info()
 
-    def step(self, action: Any):
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         action = checks.check_single_action(action, self.action_space, self.world.actions)
         return (*self.take_step(action), self._info())
 
@@ -206,7 +206,7 @@ class PythonWorld(World):
 
     def make(
         self,
-        levels: Sequence[Any] = (),
+        levels: Any = (),
         num_envs: int | None = None,
         seed: int | None = None,
         observation: str | None = None,

@@ -121,7 +121,7 @@ class Level(Settings):
 _Level = Level  # World has an attribute of that name
 
 
-def sample_actions(space: spaces.Space, shape: int | tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+def sample_actions(space: spaces.Space[Any], shape: int | tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """Uniformly random actions of an action space of single environments, in an array with these leading axes."""
     if isinstance(space, spaces.Discrete):
         return space.start + rng.integers(int(space.n), size=shape)
@@ -351,11 +351,11 @@ class World(ABC):
     @abstractmethod
     def make(
         self,
-        levels: Sequence[Any] = (),
+        levels: Any = (),
         num_envs: int | None = None,
         seed: int | None = None,
         observation: str = "pixels",
-        **kwargs,
+        **kwargs: Any,
     ) -> LevelVectorEnv:
         """Make a vector environment.
 
@@ -369,7 +369,9 @@ class World(ABC):
         """
 
     @abstractmethod
-    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs) -> LevelEnv:
+    def single(
+        self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs: Any
+    ) -> LevelEnv:
         """Make a single environment of one level."""
 
     def single_rendered(
