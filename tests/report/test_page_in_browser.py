@@ -98,6 +98,13 @@ def test_charts_can_be_read_with_the_keyboard_and_by_screen_readers(browser, com
         expect(figure.get_by_role("row")).to_have_count(4)
 
 
+def test_curves_differ_in_their_patterns_and_not_only_in_their_colors(browser, comparison):
+    with View(browser, comparison) as view:
+        samples = view.page.locator("figure.chart").first.locator(".legend line")
+        expect(samples).to_have_count(2)
+        assert samples.first.get_attribute("stroke-dasharray") != samples.last.get_attribute("stroke-dasharray")
+
+
 def test_links_open_the_run_that_they_name_and_show_its_levels(browser, comparison):
     with View(browser, comparison) as view:
         run = view.page.locator("details.run", has_text="llm-1")

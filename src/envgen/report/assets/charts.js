@@ -30,6 +30,14 @@ function formatValue(value) {
 
 const charts = [];
 
+// Patterns of lines, so that curves can be told apart without their colors.
+const PATTERNS = [[], [10, 4], [2, 3], [10, 3, 2, 3], [5, 3], [14, 3, 2, 3, 2, 3], [6, 2, 2, 2], [16, 5]];
+
+function patternOf(curve, spec) {
+  if (spec.series.length === 1) return [];
+  return PATTERNS[(curve.color + (curve.dash ? 3 : 0)) % PATTERNS.length]; // `dash`: another curve has this color
+}
+
 function drawChart(figure) {
   const spec = read(figure.querySelector("script"));
   const chart = { figure, spec, hidden: new Set(), plot: null };
@@ -57,7 +65,7 @@ function createPlot(chart) {
     const show = !chart.hidden.has(k);
     const hasPoints = curve.points || curve.y.filter((y) => y !== null).length < 3;
     series.push({
-      label: curve.label, stroke: color, width: 2, show, spanGaps: true, dash: curve.dash ? [6, 4] : undefined,
+      label: curve.label, stroke: color, width: 2, show, spanGaps: true, dash: patternOf(curve, spec),
       points: { show: hasPoints, size: 7, fill: style.getPropertyValue("--surface").trim(), stroke: color, width: 2 },
     });
     data.push(curve.y);
@@ -146,12 +154,12 @@ function buildLegend(chart) {
   const legend = chart.figure.querySelector(".legend");
   chart.position = make("span", "position");
   chart.values = chart.spec.series.map((curve, k) => {
-    const button = make("button", "c" + curve.color + (curve.dash ? " dashed" : ""));
+    const button = make("button", "c" + curve.color);
     button.type = "button";
     button.setAttribute("aria-pressed", "true");
     button.title = "Show or hide";
     const value = make("b");
-    button.append(make("span", "swatch"), make("span", "", curve.label), value);
+    button.append(lineSample(patternOf(curve, chart.spec)), make("span", "", curve.label), value);
     button.addEventListener("click", () => {
       const hide = !chart.hidden.has(k);
       if (hide) chart.hidden.add(k); else chart.hidden.delete(k);
@@ -165,6 +173,16 @@ function buildLegend(chart) {
     return value;
   });
   legend.append(chart.position);
+}
+
+function lineSample(pattern) {
+  const [svg, line] = ["svg", "line"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
+  svg.setAttribute("class", "line-sample");
+  svg.setAttribute("aria-hidden", "true");
+  for (const [name, value] of Object.entries({ x1: 0, x2: 28, y1: 4, y2: 4 })) line.setAttribute(name, value);
+  line.setAttribute("stroke-dasharray", pattern.join(" ") || "none");
+  svg.append(line);
+  return svg;
 }
 
 function seriesIndex(chart, k) {
