@@ -374,13 +374,7 @@ def results_page(study: Study, folders: dict[str, list[Path]], options: str, dat
 ![curves](curves.png)
 
 {results_table(study.world.name, folders)}
-
-## Differences
-
-{difference_table(folders)}
-
-Interquartile means over the seeds that both have, with 95% bootstrap intervals over seeds.
-
+{format_differences(folders)}
 ## After each cycle
 
 {(2 * chr(10)).join(after_cycles)}
@@ -392,6 +386,19 @@ Means over seeds, from {cycle_episodes} episodes after each cycle and {study.pla
 ```text
 {random_evaluation}
 ```
+"""
+
+
+def format_differences(folders: dict[str, list[Path]]) -> str:
+    """The section about differences from no designer; empty if there were no runs without one."""
+    if "none" not in folders:
+        return ""
+    return f"""
+## Differences
+
+{difference_table(folders)}
+
+Interquartile means over the seeds that both have, with 95% bootstrap intervals over seeds.
 """
 
 

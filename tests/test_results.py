@@ -75,7 +75,7 @@ def test_tables_of_the_designers(page):
     benchmark = load_benchmark("envgen_designers")
     study = benchmark.STUDIES[page.removeprefix("envgen-").rpartition("-")[0]]
     groups = benchmark.group_results(study, RESULTS / page)
-    tables = [benchmark.results_table(study.world.name, groups), benchmark.difference_table(groups)]
+    tables = [benchmark.results_table(study.world.name, groups), benchmark.format_differences(groups).strip()]
     if (next(iter(groups.values()))[0] / "cycles" / "1" / "evaluation.json").exists():
         paths = [("score", "value"), *(("skills", skill, "value") for skill in study.skills)]
         tables += [benchmark.cycle_table("", groups, path).partition("\n")[2] for path in paths]
