@@ -301,8 +301,8 @@ Training without a designer. The training score is that of all training episodes
 steps, which is what the published scores count (EnvGen, table 4). It is computed from the windows of the curves, a
 fiftieth of a run each, that lie within the last million steps (in runs of 60 million, from the last window). The
 training reward is that of the last 100,000 steps. Score and reward are those of the final policies in {EPISODES:,}
-episodes on maps common to all runs; {PACKAGE_EPISODES} of these were also played in the `crafter` package. Interquartile means over
-seeds with 95% bootstrap intervals; times are medians.{privileged}
+episodes on maps common to all runs; {PACKAGE_EPISODES} of these were also played in the `crafter` package.
+Interquartile means over seeds with 95% bootstrap intervals; times are medians.{privileged}
 
 {format_table(groups)}
 {published}
