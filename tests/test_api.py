@@ -23,8 +23,8 @@ from envgen.curriculum.initial_policy import InitialPolicy
 from envgen.curriculum.plan import EVALUATION_SEED
 from envgen.curriculum.trainer import make_learner
 from envgen.designers.designer import Brief, Cycle, Proposal, ProposedLevel
+from envgen.episodes_api import Recording
 from envgen.report.episodes import RecordedEpisode
-from envgen.report.videos import Recording
 from envgen.runs.store import read_request
 from envgen.worlds.registry import make_world
 

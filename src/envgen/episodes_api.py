@@ -1,23 +1,89 @@
 """`envgen.record_episodes` and `envgen.watch`: look at what a trained policy does."""
 
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envgen.api import ArgumentError, TrainingRun, check_play_arguments
 from envgen.imports import require_extra
-from envgen.report.episodes import ActionRecorder, RecordedEpisode, choose_episodes
-from envgen.settings import format_choice_error, to_number
+from envgen.report.episodes import ActionRecorder, EpisodeError, RecordedEpisode, choose_episodes
+from envgen.report.videos import VideoError, choose_format, prepare_folder, write_video
+from envgen.settings import format_choice_error, to_number, to_path
+from envgen.text import to_file_name
 from envgen.worlds.world import Level, World
 
 if TYPE_CHECKING:
     from envgen.agents.learner import Learner
     from envgen.agents.policy import Policy
-    from envgen.report.videos import Recording
+    from envgen.curriculum.evaluate import Evaluation
 
 FIRST_SEARCH, MAX_SEARCH = 64, 512  # episodes that are played to find one to watch
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Episodes that were played without pictures, and the results of all of them."""
+
+    world: World
+    level: Level
+    evaluation: "Evaluation"
+    episodes: Sequence[RecordedEpisode]
+
+    def __repr__(self) -> str:
+        return f"<Recording: {self.evaluation.summary}>"  # the actions of all episodes are megabytes
+
+    def choose(self, count: int, best: bool = False, skill: str | None = None) -> list[RecordedEpisode]:
+        """At most `count` episodes; see `choose_episodes`.
+
+        Raises:
+            EpisodeError: There is no such skill, or no episode achieves it.
+        """
+        skills = [known.name for known in self.world.skills]
+        if skill is not None and skill not in skills:
+            raise EpisodeError(f"skill {format_choice_error(skill, skills)}")
+        chosen = choose_episodes(self.episodes, count, best, skill)
+        if not chosen:
+            raise EpisodeError(f"{skill} is achieved in none of the {len(self.episodes):,} episodes played")
+        return chosen
+
+    def write_videos(
+        self,
+        folder: str | Path,
+        count: int = 5,
+        *,
+        best: bool = False,
+        skill: str | None = None,
+        video_format: str | None = None,
+        on_message: Callable[[str], None] = lambda text: None,
+    ) -> list[Path]:
+        """Write videos of at most `count` episodes to `folder`: `episode-1.mp4`, `episode-2.mp4`, ...
+
+        Args:
+            best: Those with the highest return (`best-1.mp4`).
+            skill: Those that achieve this skill (`collect_diamond-1.mp4`), the quickest first.
+            video_format: "mp4", "webp" or "gif". By default MP4 if imageio-ffmpeg is installed, else WebP.
+            on_message: Receives a line about each video.
+
+        Raises:
+            EpisodeError: No episode achieves the skill, or replaying an episode gives a different result.
+            VideoError: A file cannot be written.
+        """
+        chosen_format = choose_format(video_format)
+        chosen, folder = self.choose(count, best, skill), prepare_folder(to_path("folder", folder, VideoError))
+        label = to_file_name(skill) if skill else "best" if best else "episode"
+        files = []
+        for k, episode in enumerate(chosen, start=1):
+            file = folder / f"{label}-{k}.{chosen_format}"
+            num_left_out = write_video(episode, self.world, self.level, file, chosen_format)
+            files.append(file)
+            result = f"{len(episode.actions):,} steps, return {episode.episode_return:.2f}"
+            skills = f"{len(episode.first_success)} of {len(self.world.skills)} skills"
+            cut = f"; the first {num_left_out:,} steps are left out, because only MP4 files can hold that many"
+            on_message(f"{file}: {episode.name}, {result}, {skills}{cut if num_left_out else ''}")
+        return files
 
 
 def record_episodes(
@@ -31,7 +97,7 @@ def record_episodes(
     deterministic: bool = False,
     device: str = "cpu",
     learner: "str | type[Learner] | None" = None,
-) -> "Recording":
+) -> Recording:
     """Play the episodes that `evaluate` plays with the same arguments, and keep them.
 
         recording = envgen.record_episodes("out/run")
@@ -42,7 +108,6 @@ def record_episodes(
     """
     require_extra("train", "envgen.record_episodes")
     from envgen.curriculum.evaluate import evaluate, make_envs
-    from envgen.report.videos import Recording
 
     policy, world, level, seed, observation = check_play_arguments(
         run, episodes, world, level, seed, observation, device, learner

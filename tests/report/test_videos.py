@@ -9,10 +9,11 @@ from gymnasium import spaces
 from PIL import Image
 
 from envgen.curriculum.evaluate import evaluate, make_envs
+from envgen.episodes_api import Recording
 from envgen.report import videos
 from envgen.report.episodes import ActionRecorder, EpisodeError, EpisodePlayer, RecordedEpisode, choose_episodes, repeat
 from envgen.report.overlay import FrameComposer
-from envgen.report.videos import Recording, VideoError, choose_format, write_video
+from envgen.report.videos import VideoError, choose_format, write_video
 from envgen.worlds.python_world import PythonEnv, PythonWorld
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import Level, Skill

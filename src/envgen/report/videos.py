@@ -1,29 +1,24 @@
 """Videos of episodes: MP4 with imageio-ffmpeg, else animated WebP or GIF."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from PIL import Image
 
 from envgen.errors import EnvgenError
 from envgen.runs.store import write_bytes
-from envgen.settings import format_choice_error, to_path
-from envgen.text import to_file_name
+from envgen.settings import format_choice_error
 from envgen.worlds.world import Level, World
 
-from .episodes import EpisodeError, EpisodePlayer, RecordedEpisode, choose_episodes
+from .episodes import EpisodePlayer, RecordedEpisode
 from .episodes import repeat as repeat_episode
 from .overlay import FrameComposer
-
-if TYPE_CHECKING:
-    from envgen.curriculum.evaluate import Evaluation
 
 VideoFormat = Literal["mp4", "webp", "gif"]
 MP4_SIZE, ANIMATION_SIZE = 480, 336  # pixels along the sides of the picture, without the panel
@@ -61,69 +56,6 @@ def prepare_folder(folder: Path) -> Path:
     except OSError as error:
         raise VideoError(f"cannot write videos to {folder}: {error.strerror}") from None
     return folder
-
-
-@dataclass(frozen=True)
-class Recording:
-    """Episodes that were played without pictures, and the results of all of them."""
-
-    world: World
-    level: Level
-    evaluation: "Evaluation"
-    episodes: Sequence[RecordedEpisode]
-
-    def __repr__(self) -> str:
-        return f"<Recording: {self.evaluation.summary}>"  # the actions of all episodes are megabytes
-
-    def choose(self, count: int, best: bool = False, skill: str | None = None) -> list[RecordedEpisode]:
-        """At most `count` episodes; see `choose_episodes`.
-
-        Raises:
-            EpisodeError: There is no such skill, or no episode achieves it.
-        """
-        skills = [known.name for known in self.world.skills]
-        if skill is not None and skill not in skills:
-            raise EpisodeError(f"skill {format_choice_error(skill, skills)}")
-        chosen = choose_episodes(self.episodes, count, best, skill)
-        if not chosen:
-            raise EpisodeError(f"{skill} is achieved in none of the {len(self.episodes):,} episodes played")
-        return chosen
-
-    def write_videos(
-        self,
-        folder: str | Path,
-        count: int = 5,
-        *,
-        best: bool = False,
-        skill: str | None = None,
-        video_format: str | None = None,
-        on_message: Callable[[str], None] = lambda text: None,
-    ) -> list[Path]:
-        """Write videos of at most `count` episodes to `folder`: `episode-1.mp4`, `episode-2.mp4`, ...
-
-        Args:
-            best: Those with the highest return (`best-1.mp4`).
-            skill: Those that achieve this skill (`collect_diamond-1.mp4`), the quickest first.
-            video_format: "mp4", "webp" or "gif". By default MP4 if imageio-ffmpeg is installed, else WebP.
-            on_message: Receives a line about each video.
-
-        Raises:
-            EpisodeError: No episode achieves the skill, or replaying an episode gives a different result.
-            VideoError: A file cannot be written.
-        """
-        chosen_format = choose_format(video_format)
-        chosen, folder = self.choose(count, best, skill), prepare_folder(to_path("folder", folder, VideoError))
-        label = to_file_name(skill) if skill else "best" if best else "episode"
-        files = []
-        for k, episode in enumerate(chosen, start=1):
-            file = folder / f"{label}-{k}.{chosen_format}"
-            num_left_out = write_video(episode, self.world, self.level, file, chosen_format)
-            files.append(file)
-            result = f"{len(episode.actions):,} steps, return {episode.episode_return:.2f}"
-            skills = f"{len(episode.first_success)} of {len(self.world.skills)} skills"
-            cut = f"; the first {num_left_out:,} steps are left out, because only MP4 files can hold that many"
-            on_message(f"{file}: {episode.name}, {result}, {skills}{cut if num_left_out else ''}")
-        return files
 
 
 def write_video(episode: RecordedEpisode, world: World, level: Level, file: Path, video_format: VideoFormat) -> int:
