@@ -30,7 +30,7 @@ PAGE_TAGS = SVG | {
     "html", "head", "meta", "title", "link", "style", "body", "nav", "main", "header", "section", "article", "div", "p",
     "span", "strong", "small", "b", "code", "pre", "h1", "h2", "h3", "h4", "h5", "a", "ul", "li", "dl", "dt", "dd",
     "table", "caption", "thead", "tbody", "tr", "th", "td", "wbr", "details", "summary", "figure", "figcaption", "img",
-    "button", "script", "dialog",
+    "button", "script", "noscript", "dialog",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Reports in a real browser."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -96,6 +97,8 @@ def test_charts_can_be_read_with_the_keyboard_and_by_screen_readers(browser, com
         view.wait_until(lambda: color not in canvas.evaluate(INK))
         figure.get_by_text("Data", exact=True).click()
         expect(figure.get_by_role("row")).to_have_count(4)
+        expect(figure.get_by_role("rowheader", name="2 k")).to_have_count(1)
+        expect(figure.get_by_role("table", name=re.compile("^Data of Score in the original"))).to_be_visible()
 
 
 def test_curves_differ_in_their_patterns_and_not_only_in_their_colors(browser, comparison):
@@ -103,6 +106,39 @@ def test_curves_differ_in_their_patterns_and_not_only_in_their_colors(browser, c
         samples = view.page.locator("figure.chart").first.locator(".legend line")
         expect(samples).to_have_count(2)
         assert samples.first.get_attribute("stroke-dasharray") != samples.last.get_attribute("stroke-dasharray")
+
+
+def test_a_dark_page_is_printed_in_light_colors(browser, comparison):
+    with View(browser, comparison, dark=True) as view:
+        figure = view.page.locator("figure.chart").first
+        figure.locator("canvas").wait_for()
+        background = "getComputedStyle(document.documentElement).getPropertyValue('--surface')"
+        view.page.evaluate(f"""() => addEventListener("beforeprint", () => {{
+          window.printed = {background};
+          window.drawn = ({INK})(document.querySelector("figure.chart canvas"));
+        }})""")
+        dark, curve = view.page.evaluate(background), color_of(view, "--c1")
+        view.page.pdf()
+        assert view.page.evaluate("window.printed") == "#ffffff" != dark
+        assert curve not in view.page.evaluate("window.drawn")
+        assert view.page.evaluate(background) == dark
+        view.wait_until(lambda: curve in figure.locator("canvas").evaluate(INK))
+
+
+def test_heat_cells_keep_their_colors_in_forced_colors(browser, comparison):
+    with View(browser, comparison, forced_colors="active") as view:
+        colors = "cells => new Set(cells.map(cell => getComputedStyle(cell).backgroundColor)).size"
+        assert view.page.locator("td.heat").evaluate_all(colors) > 2
+        assert view.page.locator(".swatch").evaluate_all(colors) == 2
+
+
+def test_headings_do_not_skip_a_level(browser, tmp_path):
+    """In a report of one run; that of several runs starts each task with a heading of its own."""
+    report = write_report([write_train_run(tmp_path / "run")], tmp_path / "report.html", clips=False)
+    with View(browser, report) as view:
+        levels = view.page.locator("h1, h2, h3, h4, h5").evaluate_all("all => all.map(h => Number(h.tagName[1]))")
+        assert levels[0] == 1
+        assert max(after - before for before, after in pairwise(levels)) == 1
 
 
 def test_links_open_the_run_that_they_name_and_show_its_levels(browser, comparison):

@@ -116,12 +116,38 @@ def test_the_page_of_a_run_keeps_what_is_open(browser, tmp_path):
         write_cycle(run_dir / "cycles" / "2", 2, 20.0, "NEWS")
         page.get_by_text("teach NEWS").wait_for()
         append_progress(run_dir, 4000, 4)
-        chart.get_by_role("cell", name="4 k", exact=True).first.wait_for()
+        chart.get_by_role("rowheader", name="4 k", exact=True).first.wait_for()
         expect(chart.get_by_role("button", name="training episodes", pressed=False)).to_be_visible()
         expect(page.get_by_text("learner.num_envs")).to_be_visible()
         expect(page.locator(".conversation")).to_be_visible()
         write_train_run(tmp_path / "run", finished=True)
         page.get_by_text("finished", exact=True).wait_for()
+        finish(view)
+
+
+@pytest.mark.parametrize("selector", [".data summary", ".data .scroll", ".plot", ".legend button"])
+def test_an_update_keeps_the_focus(browser, tmp_path, selector):
+    run_dir = write_train_run(tmp_path / "run", finished=False)
+    with lock_folder(run_dir), serve(tmp_path) as client, View(browser, client.server.url) as view:
+        chart = view.page.locator("article.live-run figure.chart")
+        chart.get_by_text("Data", exact=True).click()
+        chart.locator(selector).first.focus()
+        append_progress(run_dir, 4000, 4)
+        chart.get_by_role("rowheader", name="4 k", exact=True).wait_for()
+        expect(chart.locator(selector).first).to_be_focused()
+        finish(view)
+
+
+def test_an_element_that_is_moved_keeps_the_focus(browser, comparison):
+    with View(browser, comparison.server.url) as view:
+        view.page.get_by_label("Compare llm-1").focus()
+        view.page.evaluate("""() => {
+          const list = document.getElementById("list").cloneNode(true);
+          const body = list.querySelector(".runs-table tbody");
+          body.append(...[...body.children].reverse());
+          update(list.outerHTML);
+        }""")
+        expect(view.page.get_by_label("Compare llm-1")).to_be_focused()
         finish(view)
 
 
@@ -207,6 +233,10 @@ def test_a_level_goes_through_the_editor_and_back(browser, tmp_path):
         expect(page.get_by_label("width")).to_have_value("9")
         expect(page.get_by_label("lamp")).to_be_checked()
         expect(page.get_by_label("left")).to_be_checked()
+        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Replace it").click()
+        page.get_by_text("Saved as").wait_for()
+        expect(page.get_by_role("button", name="Save")).to_be_focused()
 
         text.fill('{"width": 4, "items": {"coins": 3}}')
         page.wait_for_function("() => document.querySelector('[data-setting=width]').value === '4'")
@@ -289,6 +319,17 @@ def test_a_level_is_played_with_the_keyboard(browser, tmp_path):
         finish(view)
 
 
+def test_a_game_that_cannot_start_leaves_the_focus_on_its_button(browser, tmp_path):
+    with serve(tmp_path) as client, View(browser, client.server.url + "levels?world=toy") as view:
+        view.page.wait_for_function("() => document.getElementById('level-text').value === '{}'")
+        view.page.route("**/play", lambda route: route.abort())
+        button = view.page.get_by_role("button", name="Play", exact=True)
+        button.focus()
+        view.page.keyboard.press("Enter")
+        view.page.get_by_text("envgen studio does not answer").wait_for()
+        expect(button).to_be_focused()
+
+
 def test_r_restarts_an_episode_that_has_ended_even_if_it_is_the_key_of_an_action(browser, tmp_path, monkeypatch):
     monkeypatch.setattr(ToyWorld, "key_bindings", {"left": "left", "r": "right"})
     with serve(tmp_path) as client, View(browser, client.server.url + 'levels?world=toy&level={"width":3}') as view:
@@ -367,6 +408,7 @@ def test_changing_a_level_keeps_the_rest_of_the_reply(browser, tmp_path):
             dialog.get_by_label("Purpose").fill("wood")
             dialog.get_by_role("button", name="Put into the reply").click()
             page.get_by_role("img", name="Map of level 1: wood").wait_for()
+            expect(button).to_be_focused()
             assert json.loads(reply.input_value()) == {**value, "levels": [changed, chain]}
         text = json.dumps({"levels": [{**level, "purpose": "trees"}, chain]})
         reply.fill(text.replace("]}", "],}"))  # the run repairs such slips, but the page does not

@@ -74,7 +74,8 @@ def build_report(
         is_alone = len(runs) == 1
         section, links = _runs_of_task(groups, store, clips, on_message, own_worlds, is_alone, anchor)
         if is_alone:
-            overviews.append(tag("div", section, id=anchor))
+            heading = tag("h2", task, tag("small", system), id=anchor, class_="visually-hidden")
+            overviews.append(join(heading, section))
         else:
             class_ = None if len(tasks) > 1 else "visually-hidden"
             heading = tag("h2", task, tag("small", system), id=anchor, class_=class_)
@@ -145,7 +146,8 @@ def _runs_of_task(
         run_anchor = f"{anchor}-run-{k + 1}"
         links.append((run_anchor, run.name))
         sections.append(_run_section(run, group, maps, run_anchor, is_alone))
-    section = tag("section", None if is_alone else tag("h3", "Runs"), *sections, class_="runs")
+    heading = tag("h3", "Run", class_="visually-hidden") if is_alone else tag("h3", "Runs")
+    section = tag("section", heading, *sections, class_="runs")
     return join(section, clips_of_best) if is_alone else join(clips_of_best, section), links
 
 
@@ -245,6 +247,7 @@ def _page(
     main = tag(
         "main",
         tag("header", tag("p", "envgen report", class_="eyebrow"), tag("h1", title), class_="title"),
+        need_script("The curves, maps and clips of this report need JavaScript."),
         warnings,
         *overviews,
         Html(f"<!-- uPlot\n{license_text}-->"),
@@ -253,9 +256,8 @@ def _page(
         id="top",
     )
     pictures = tag("script", to_json(store.urls), type="application/json", id="pictures")
-    dialog = tag("dialog", tag("img", alt=""), tag("button", "Close", type="button"), id="lightbox")
     skip = tag("a", "Skip to the report", href="#top", class_="skip")
-    body = tag("body", skip, _nav(nav), main, dialog, pictures)
+    body = tag("body", skip, _nav(nav), main, lightbox(), pictures)
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
@@ -266,6 +268,17 @@ def _nav(nav: Sequence[tuple[str, str, Sequence[tuple[str, str]]]]) -> Html:
         parts.append(tag("li", tag("a", task, href=f"#{anchor}"), tag("ul", *items)))
     theme = tag("button", "Theme: system", type="button", id="theme")
     return tag("nav", tag("a", "envgen", href="#top", class_="brand"), tag("ul", *parts), theme, aria_label="Contents")
+
+
+def lightbox() -> Html:
+    """The dialog that shows a picture in full size."""
+    close = tag("button", "Close", type="button")
+    return tag("dialog", tag("img", alt=""), close, id="lightbox", aria_label="Picture in full size")
+
+
+def need_script(sentence: str) -> Html:
+    """What a page says where scripts are turned off."""
+    return tag("noscript", tag("p", sentence, class_="warning"))
 
 
 def asset(name: str) -> str:

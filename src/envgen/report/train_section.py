@@ -226,7 +226,8 @@ def _at(items: Sequence[dict[str, Any]], k: int) -> dict[str, Any]:
 def level_card(
     k: int, level: Mapping[str, Any], audit: Mapping[str, Any] = MappingProxyType({}),
     outcome: Mapping[str, Any] = MappingProxyType({}), before: Mapping[str, float] = MappingProxyType({}),
-    after: Mapping[str, float] = MappingProxyType({}), maps: LevelMaps | None = None,
+    after: Mapping[str, float] = MappingProxyType({}), maps: LevelMaps | None = None, heading: str = "h5",
+    footer: Html | None = None,
 ) -> Html:  # fmt: skip
     """Level `k` of a proposal, from above, with what is known about it."""
     overrides = level.get("level") if isinstance(level.get("level"), dict) else {}
@@ -240,7 +241,7 @@ def level_card(
         _map(picture, f"Map of level {k + 1}: {purpose}"),
         tag(
             "div",
-            tag("header", tag("h5", f"Level {k + 1}"),
+            tag("header", tag(heading, f"Level {k + 1}"),
                 badge(f"audit: {verdict}", verdict if verdict in VERDICTS else "") if verdict else None),
             tag("p", purpose, class_="purpose untrusted"),
             tag("ul", [tag("li", tag("span", name), " ", tag("b", as_text(value))) for name, value in settings],
@@ -249,6 +250,7 @@ def level_card(
             details("What the audit found", tag("ul", [tag("li", text) for text in findings]), class_="small")
             if findings else None,
             maps.links(overrides) if maps else None,
+            footer,
         ),
         class_="level",
     )  # fmt: skip

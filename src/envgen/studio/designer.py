@@ -256,9 +256,18 @@ def check_reply(request: ManualRequest, text: str, world: World | None, maps: Le
          "is_chain": item.chain is not None}
         for item, position in zip(parsed.levels[:MAX_LEVELS], parsed.positions, strict=False)
     ]  # fmt: skip
-    cards = [level_card(item["position"], item, maps=maps) for item in items]
+    cards = [
+        level_card(item["position"], item, maps=maps, heading="h3",
+                   footer=None if item["is_chain"] else _change_button(k))
+        for k, item in enumerate(items)
+    ]  # fmt: skip
     html = tag("div", *cards, class_="levels", id="reply-levels")
     return {"errors": list(parsed.errors), "html": html, "items": items, "checked": True}
+
+
+def _change_button(k: int) -> Html:
+    """Opens level `k` of the reply in the form. A chain has no settings of its own, and no such button."""
+    return tag("p", tag("button", "Change this level", type="button", data_item=k))
 
 
 def send_reply(request: ManualRequest, text: str, world: World | None, despite_errors: bool) -> None:

@@ -5,7 +5,7 @@ from importlib import resources
 from urllib.parse import quote
 
 from envgen.report.html import Child, Html, tag
-from envgen.report.page import ICON
+from envgen.report.page import ICON, lightbox, need_script
 from envgen.report.page import asset as report_asset
 
 from .server import RequestError, Response
@@ -35,12 +35,11 @@ def page(view: str, title: str, *children: Child, stream: str = "", scripts: Seq
     )
     main = tag(
         "main", tag("header", tag("p", "envgen studio", class_="eyebrow"), tag("h1", title), class_="title"),
-        *children, id="top", tabindex="-1",
+        need_script("The studio needs JavaScript."), *children, id="top", tabindex="-1",
     )  # fmt: skip
-    dialog = tag("dialog", tag("img", alt=""), tag("button", "Close", type="button"), id="lightbox")
     loaded = [tag("script", src=f"asset?name={quote(name)}") for name in (*SCRIPTS, *scripts)]
     skip = tag("a", "Skip to the content", href="#top", class_="skip")
-    body = tag("body", skip, _nav(view), main, dialog, *loaded, data_stream=stream or None)
+    body = tag("body", skip, _nav(view), main, lightbox(), *loaded, data_stream=stream or None)
     return Response(f"<!doctype html>\n{tag('html', head, body, lang='en')}\n")
 
 

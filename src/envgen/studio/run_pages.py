@@ -100,7 +100,7 @@ def _progress(run: LiveRun) -> Html | str:
     if run.summary or not planned:
         return format_steps(run.steps)
     share = min(1.0, run.steps / planned)
-    bar = tag("progress", value=f"{share:.4f}", max="1", aria_label=f"{100 * share:.0f} percent")
+    bar = tag("progress", value=f"{share:.4f}", max="1", aria_label=f"Progress of {run.name}")
     return join(bar, tag("small", f" {format_steps(run.steps)} of {format_steps(planned)}"))
 
 

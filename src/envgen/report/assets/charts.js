@@ -218,31 +218,32 @@ function addKeyboard(chart) {
   element.addEventListener("blur", () => { index = -1; chart.plot.setCursor({ left: -10, top: -10 }); });
 }
 
+// The values of the curves as a table below the chart. It is filled when it is opened.
 function addDataTable(chart) {
+  const label = "Data of " + chart.figure.querySelector("figcaption strong").textContent;
   const details = make("details", "data");
-  details.append(make("summary", "", "Data"));
-  details.addEventListener("toggle", () => {
-    if (details.childElementCount > 1) return;
-    const table = make("table");
-    const head = table.createTHead().insertRow();
-    for (const name of [chart.spec.xLabel, ...chart.spec.series.map((curve) => curve.label)]) {
-      const cell = make("th", "", name);
-      cell.scope = "col";
-      head.append(cell);
-    }
-    const body = table.createTBody();
-    chart.spec.x.forEach((x, k) => {
-      const row = body.insertRow();
-      for (const text of [formatLarge(x), ...chart.spec.series.map((curve) => formatValue(curve.y[k]))]) {
-        row.insertCell().textContent = text;
-      }
-    });
-    const scroll = make("div", "scroll");
-    scroll.tabIndex = 0;
-    scroll.append(table);
-    details.append(scroll);
-  });
+  const scroll = make("div", "scroll");
+  scroll.tabIndex = 0;
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", label);
+  details.append(make("summary", "", "Data"), scroll);
+  chart.updateData = () => { if (details.open) scroll.replaceChildren(dataTable(chart.spec, label)); };
+  details.addEventListener("toggle", chart.updateData);
   chart.figure.append(details);
+}
+
+function dataTable({ x, xLabel, series }, caption) {
+  const table = make("table");
+  table.createCaption().textContent = caption;
+  const header = (scope, text) => Object.assign(make("th", "", text), { scope });
+  table.createTHead().insertRow().append(...[xLabel, ...series.map((curve) => curve.label)].map((name) => header("col", name)));
+  const body = table.createTBody();
+  x.forEach((value, k) => {
+    const row = body.insertRow();
+    row.append(header("row", formatLarge(value)));
+    for (const curve of series) row.insertCell().textContent = formatValue(curve.y[k]);
+  });
+  return table;
 }
 
 function whenNear(elements, action) {
@@ -276,6 +277,11 @@ document.getElementById("theme").addEventListener("click", () => {
   applyTheme();
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
+addEventListener("beforeprint", () => { // paper is light
+  root.dataset.theme = "light";
+  for (const chart of charts) createPlot(chart);
+});
+addEventListener("afterprint", applyTheme);
 
 applyTheme();
 const drawn = new Set();

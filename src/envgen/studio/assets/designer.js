@@ -31,7 +31,7 @@ function addReply() {
       items = result.items;
       if (result.checked) showErrors(result.errors, true);
       update(result.html || '<div class="levels" id="reply-levels"></div>');
-      addButtons();
+      showButtons();
     } catch (error) {
       if (request === latest) showErrors([explain(error)]);
     }
@@ -42,7 +42,7 @@ function addReply() {
     list.append(...errors.map((error) => make("li", "", error)));
     const valid = make("p", "badge good", "The reply is valid");
     find("reply-errors").replaceChildren(...(errors.length ? [list] : isChecked ? [valid] : []));
-    reply.classList.toggle("invalid", errors.length > 0);
+    reply.setAttribute("aria-invalid", errors.length > 0);
   }
 
   // The reply as an object with levels, if it is JSON, or JSON in a code fence or between other text.
@@ -59,17 +59,10 @@ function addReply() {
     return null;
   }
 
-  // A button at each level that opens it in the form.
-  function addButtons() {
-    if (reply.value.trim() && !parseReply()) return; // putting the level back would lose the rest of the reply
-    document.querySelectorAll("#reply-levels > .level").forEach((card, k) => {
-      if (items[k].is_chain) return; // has no settings of its own
-      const place = card.querySelector(".change-level") || card.querySelector("div").appendChild(make("p", "change-level"));
-      const button = make("button", "", "Change this level");
-      button.type = "button";
-      button.addEventListener("click", () => openDialog(k));
-      place.replaceChildren(button);
-    });
+  // The buttons that open a level in the form. Putting it back into a reply that cannot be parsed would lose the rest.
+  function showButtons() {
+    const isParsed = Boolean(parseReply());
+    for (const button of document.querySelectorAll("button[data-item]")) button.hidden = !isParsed;
   }
 
   async function send() {
@@ -155,6 +148,10 @@ function addReply() {
   }
 
   if (dialog) {
+    document.addEventListener("click", (event) => {
+      const button = event.target.closest("button[data-item]");
+      if (button) openDialog(Number(button.dataset.item));
+    });
     form = new LevelForm(dialog.querySelector(".level-form"), () => checkSoon(form.overrides));
     find("dialog-cancel").addEventListener("click", () => dialog.close());
     find("dialog-ok").addEventListener("click", async () => {

@@ -194,7 +194,7 @@ function addEditor() {
     }
     if (request !== latest) return false;
     find("level-error").textContent = result.error;
-    text.classList.toggle("invalid", Boolean(result.error));
+    text.setAttribute("aria-invalid", Boolean(result.error));
     for (const name of ["save", "play"]) find(name).disabled = Boolean(result.error);
     if (result.error) return false;
     overrides = result.overrides;
@@ -228,6 +228,7 @@ function addEditor() {
 
   async function save(replace) {
     if (!await isValid()) return;
+    if (document.activeElement === find("replace")) find("save").focus();
     find("replace")?.remove();
     const name = find("file-name").value.trim();
     try {
@@ -279,15 +280,19 @@ function addEditor() {
   });
   find("play").addEventListener("click", async () => {
     if (!await isValid()) return;
-    find("play").disabled = true;
-    find("play").textContent = "Starting ...";
+    const play = find("play");
+    play.disabled = true; // which takes the focus away
+    play.textContent = "Starting ...";
+    let isStarted = true;
     try {
       await game.start(world, overrides, seed());
     } catch (error) {
+      isStarted = false;
       say(explain(error));
     }
-    find("play").disabled = false;
-    find("play").textContent = "Play";
+    play.disabled = false;
+    play.textContent = "Play";
+    if (!isStarted) play.focus();
   });
   check(start.level, "start");
 }

@@ -105,7 +105,9 @@ function updateChart(figure, fresh) {
   if (title(fresh) !== title(figure) || labels(spec) !== labels(chart.spec)) { // another chart, or other curves
     charts.splice(charts.indexOf(chart), 1);
     drawn.delete(figure);
+    const hasFocus = figure.contains(document.activeElement);
     figure.replaceWith(fresh);
+    if (hasFocus) fresh.querySelector(".plot").focus({ preventScroll: true });
     return;
   }
   figure.querySelector("figcaption").replaceWith(fresh.querySelector("figcaption"));
@@ -115,11 +117,7 @@ function updateChart(figure, fresh) {
   plot.setAttribute("aria-label", fresh.querySelector(".plot").getAttribute("aria-label"));
   chart.spec = spec;
   createPlot(chart);
-  const data = figure.querySelector("details.data");
-  const isOpen = data.open;
-  data.remove();
-  addDataTable(chart);
-  figure.querySelector("details.data").open = isOpen;
+  chart.updateData();
 }
 
 // Replaces the content of a part of the page, or the part itself.
@@ -129,7 +127,10 @@ function update(html) {
   const fresh = template.content.firstElementChild;
   const old = document.getElementById(fresh.id);
   if (!old) return;
+  const focused = document.activeElement;
   morph(old, fresh);
+  // an element loses the focus when it is moved
+  if (document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
   prepare(document.getElementById(fresh.id));
   document.dispatchEvent(new CustomEvent("updated", { detail: fresh.id }));
 }
