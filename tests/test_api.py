@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,9 @@ def test_a_run_has_an_evaluation_and_a_policy(run):
     assert "3 episodes of crafter" in run.report()
     obs, _ = envgen.make_world("crafter").make(num_envs=4, seed=0, observation="symbols").reset()
     assert run.policy().act(obs).shape == (4,)
+    assert re.fullmatch(r"<Policy: crafter, symbols, [\d,]+ parameters>", repr(run.policy()))
+    assert "learner=" in repr(run)
+    assert len(repr(run)) < 200
 
 
 def test_a_policy_is_loaded_from_a_run_and_from_a_saved_folder(run, tmp_path):
@@ -399,6 +403,8 @@ def test_results_have_short_representations():
     assert len(repr(episode)) < 100
     assert repr(Recording(crafter, crafter.Level(), evaluation, [episode])).startswith("<Recording: 3 episodes of")
     assert repr(diagnosis).startswith("<Diagnosis: 3 episodes of crafter, reward ")
+    assert repr(evaluation) == "<Evaluation: score 1.0, 3 episodes of crafter, reward 1.0, length 1.0>"
+    assert repr(crafter) == "<Crafter: crafter>"
 
 
 def test_type_checkers_see_the_public_names_alone():

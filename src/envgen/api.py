@@ -5,7 +5,7 @@ The others are in `coevolution_api.py`, `episodes_api.py`, `llm_agent_api.py` an
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ class TrainingRun:
     """A finished run of `train`."""
 
     folder: Path
-    summary: "TrainingSummary"
+    summary: "TrainingSummary" = field(repr=False)
     world: World
     learner: "str | type[Learner] | None" = None
 

@@ -35,6 +35,10 @@ class CoevolutionRun:
 
         return describe_summary(self.summary)
 
+    def __repr__(self) -> str:
+        before, after = self.summary.initial_accuracy, self.summary.final_accuracy
+        return f"<CoevolutionRun: accuracy {before:.1f}% to {after:.1f}%, in {self.folder}>"
+
     def __str__(self) -> str:
         return self.report()
 

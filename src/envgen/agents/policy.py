@@ -32,7 +32,7 @@ from envgen.worlds.world import Layout, SymbolMap, TileGrid
 
 from .errors import SpaceError
 from .memory import NO_INFOS, AgentMemory
-from .networks import ActorCritic, PolicyNetwork, run_step
+from .networks import ActorCritic, PolicyNetwork, count_parameters, run_step
 from .parallel import local_device
 from .settings import NetworkSettings
 
@@ -96,6 +96,10 @@ class Policy:
         self.rng = np.random.default_rng()  # used by `predict` for sampling
         self._memory: AgentMemory | None = None  # of the environments of the last call of `act`
         self._first_infos = NO_INFOS
+
+    def __repr__(self) -> str:
+        parts = [str(self.metadata[key]) for key in ("world", "observation") if key in self.metadata]
+        return f"<Policy: {', '.join([*parts, f'{count_parameters(self.network):,} parameters'])}>"
 
     @property
     def has_memory(self) -> bool:

@@ -29,18 +29,24 @@ class ItemResult(Result):
     error: str
     details: str
     counts: dict[str, tuple[int, int]]
-    prompt: list[dict[str, Any]]  # the messages of the last request
-    completions: list[dict[str, Any]]  # the reply to each request: text, tool_calls
+    prompt: list[dict[str, Any]]
+    """The messages of the last request."""
+    completions: list[dict[str, Any]]
+    """The reply to each request: text and tool_calls."""
     usage: ChatUsage
 
 
 class Row(Result):
+    """The items of one category."""
+
     name: str
     items: int
-    accuracy: float  # percent
-    low: float  # of the 95% interval
+    accuracy: float
+    """In percent, as `rates`, `low` and `high`."""
+    low: float
+    """The lower end of the 95% interval."""
     high: float
-    rates: dict[str, float]  # percent
+    rates: dict[str, float]
 
 
 class BenchmarkResult(Result):
@@ -50,10 +56,15 @@ class BenchmarkResult(Result):
     data_version: str
     llm: str
     categories: tuple[Row, ...]
-    averages: dict[str, float]  # percent
+    averages: dict[str, float]
+    """Means over categories as the benchmark defines them, in percent."""
     total: Row
     errors: dict[str, int]
     usage: ChatUsage
+
+    def __repr__(self) -> str:
+        accuracy = f"accuracy {self.total.accuracy:.1f}% of {self.total.items:,}"
+        return f"<BenchmarkResult: {self.benchmark}, {self.llm}, {accuracy}>"
 
     def __str__(self) -> str:
         rates = list(dict.fromkeys(name for row in self.categories for name in row.rates))

@@ -58,13 +58,19 @@ class CoevolutionSummary(BaseModel):
     """The results of a finished run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    initial_accuracy: float  # on the held-out tasks before training, %
-    final_accuracy: float  # after training, %
-    mean_accuracy: float  # mean of all evaluations but the first, %
-    final_accuracy_by: dict[str, dict[str, float]]  # feature: value: %
-    accuracy_curve: list[tuple[int, int, int, float]]  # rollouts, tokens of both models, tasks proposed, accuracy %
+    initial_accuracy: float
+    """On the held-out tasks before training, in percent."""
+    final_accuracy: float
+    """On the held-out tasks after training, in percent."""
+    mean_accuracy: float
+    """The mean of all evaluations but the first, in percent."""
+    final_accuracy_by: dict[str, dict[str, float]]
+    """Feature of the tasks: value: final accuracy in percent."""
+    accuracy_curve: list[tuple[int, int, int, float]]
+    """For each evaluation: rollouts, tokens of both models, tasks proposed, accuracy in percent."""
     counts: dict[str, int]
-    seconds: dict[str, float]  # by phase
+    seconds: dict[str, float]
+    """Wall time by phase."""
     total_seconds: float
 
 

@@ -66,19 +66,28 @@ class Evaluation(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     world: str
     level: dict[str, Any]
+    """The settings in which the level differs from the original; empty for the original."""
     seed: int
     deterministic: bool
+    """Whether the most likely actions were taken instead of sampled ones."""
     episodes: int
     reward: Estimate
+    """The mean return of the episodes."""
     length: Estimate
+    """The mean number of steps."""
     score: Estimate
+    """The score of the world in percent; in Crafter, the geometric mean of the success rates."""
     skills: dict[str, Estimate]
+    """The percentage of the episodes in which each skill succeeded."""
 
     @property
     def summary(self) -> str:
         """The evaluation in one line."""
         episodes = f"{self.episodes} episode{'s' * (self.episodes != 1)}"
         return f"{episodes} of {self.world}, reward {self.reward}, length {self.length}"
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: score {self.score}, {self.summary}>"
 
     def __str__(self) -> str:
         impossible = [name for name, rate in self.skills.items() if is_unmeasured(rate.low, rate.high)]

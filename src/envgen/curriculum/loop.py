@@ -55,11 +55,15 @@ class TrainingSummary(BaseModel):
     """The results of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    steps: dict[str, int]  # in levels, in the original, and to measure levels ("ranking")
+    steps: dict[str, int]
+    """Environment steps in levels, in the original, and to measure levels ("ranking")."""
     seconds: float
-    training: TrainingStats | None  # of the last phase
-    final: Evaluation  # of the final policy
+    training: TrainingStats | None
+    """The training episodes of the last phase."""
+    final: Evaluation
+    """The final policy in the original."""
     llm: dict[str, int | float | None]
+    """The calls, tokens and dollars of the language model."""
 
 
 class Phase(NamedTuple):

@@ -25,9 +25,12 @@ class Group:
     label: str
     is_baseline: bool
     num_seeds: int
-    rate_names: tuple[str, ...]  # the skills or task features whose rates the runs report
-    aggregates: Mapping[str, Aggregate | None]  # by the kind's result columns and by rate_names
-    costs: tuple[str, ...]  # one text per cost of the kind: means over the seeds
+    rate_names: tuple[str, ...]
+    """The skills or task features whose rates the runs report."""
+    aggregates: Mapping[str, Aggregate | None]
+    """By the kind's result columns and by `rate_names`."""
+    costs: tuple[str, ...]
+    """One text per cost of the kind: means over the seeds."""
 
     @property
     def title(self) -> str:
@@ -38,7 +41,8 @@ class Group:
 class Table:
     """The groups that learned the same world or domain, baseline first, and warnings about unequal settings."""
 
-    task: str  # the name of the world or domain
+    task: str
+    """The name of the world or domain."""
     kind: Kind
     groups: tuple[Group, ...]
     warnings: tuple[str, ...]

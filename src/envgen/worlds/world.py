@@ -320,23 +320,41 @@ class World(ABC):
     name: ClassVar[str]
     Level: ClassVar[type[_Level]]
     skills: ClassVar[tuple[Skill, ...]]
-    actions: ClassVar[tuple[str, ...]]  # names of discrete actions; () if actions are continuous
+    actions: ClassVar[tuple[str, ...]]
+    """Names of discrete actions; empty if actions are continuous."""
     observations: ClassVar[tuple[str, ...]]
-    rules: ClassVar[str]  # the rules in prose, for designers and agents that are language models
-    reward_rule: ClassVar[str] = ""  # what is rewarded, in prose, for designers that are language models
-    action_descriptions: ClassVar[Mapping[str, str]] = {}  # action: what it does, for agents that are language models
-    skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: a level in which to learn it next
-    conditions: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # skill: what must hold to succeed in a step; see Probe
-    key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for manual play
-    # For manual play with continuous actions, the actions of `key_bindings`: the components that each of them sets. The
-    # other components keep their values from key to key; they start at 0.
+    rules: ClassVar[str]
+    """The rules in prose, for designers and agents that are language models."""
+    reward_rule: ClassVar[str] = ""
+    """What is rewarded, in prose, for designers that are language models."""
+    action_descriptions: ClassVar[Mapping[str, str]] = {}
+    """Action: what it does, for agents that are language models."""
+    skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Skill: a level in which to learn it next."""
+    conditions: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Skill: what must hold for it to succeed in a step; see `Probe`."""
+    key_bindings: ClassVar[Mapping[str, str]] = {}
+    """Key: action, for manual play."""
     manual_actions: ClassVar[Mapping[str, Mapping[int, float]]] = {}
-    steps_per_key: ClassVar[int] = 1  # in manual play
-    gauges: ClassVar[Mapping[str, int]] = {}  # amounts of `status` to show as bars, such as health, and their maxima
-    ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the defaults
-    plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: TrainingPlan fields that differ from it
-    published_skill: ClassVar[str | None] = None  # the skill whose success rate papers report; None for the score
-    random_baseline: ClassVar[str] = ""  # what uniformly random actions achieve; printed by `envgen evaluate`
+    """For manual play with continuous actions, the actions of `key_bindings`: the components that each of them sets.
+
+    The other components keep their values from key to key; they start at 0.
+    """
+    steps_per_key: ClassVar[int] = 1
+    """Environment steps for each key in manual play."""
+    gauges: ClassVar[Mapping[str, int]] = {}
+    """Amounts of `status` to show as bars, such as health, and their maxima."""
+    ppo_defaults: ClassVar[Mapping[str, Any]] = {}
+    """PpoSettings that suit this world better than the defaults."""
+    plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Preset: TrainingPlan fields that differ from it."""
+    published_skill: ClassVar[str | None] = None
+    """The skill whose success rate papers report; None for the score."""
+    random_baseline: ClassVar[str] = ""
+    """What uniformly random actions achieve; printed by `envgen evaluate`."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name}>"
 
     @property
     def original(self) -> _Level:
