@@ -388,7 +388,7 @@ def check_device(device: str, is_local: bool = True) -> None:
         named = torch.device(device)
         _ = torch.zeros(1, device=named) if is_local else named
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = "pass a name such as 'cuda:0'" if isinstance(error, TypeError) else str(error).splitlines()[0]
         raise ArgumentError(f"device {device!r} is not available: {reason}") from None
 
 
@@ -398,8 +398,8 @@ def _changes(name: str, settings: Any) -> dict[str, Any]:
         return settings.model_dump(exclude_unset=True)
     if name == "network" and isinstance(settings, str):
         return {"encoder": settings}
-    if not isinstance(settings, Mapping | None):
-        raise ArgumentError(f"{name} must be a mapping, not {settings!r:.80}")
+    if not (isinstance(settings, Mapping | None) and all(isinstance(key, str) for key in settings or ())):
+        raise ArgumentError(f"{name} must be a mapping from names to values, not {settings!r:.80}")
     return dict(settings or {})
 
 

@@ -324,6 +324,20 @@ def test_pictures_of_levels_need_columns():
         Line().render_levels({"original": {}}, columns=0)
 
 
+def test_levels_and_seeds_of_the_wrong_type_are_explained():
+    with pytest.raises(TypeError, match=r"levels must be a mapping from titles to levels, not \[\{\}\]"):
+        Line().render_levels([{}])
+    with pytest.raises(TypeError, match=r"seeds must be a sequence, such as range\(16\), not 3"):
+        Line().level_stats(seeds=3)
+    with pytest.raises(TypeError, match="levels must be a list, not 3"):
+        Line().make(levels=3, num_envs=2)
+
+
+def test_levels_of_an_iterator_are_all_played():
+    envs = Line().make(levels=({"length": length} for length in (3, 4)), num_envs=2, seed=0)
+    assert [level.length for level in envs.levels] == [3, 4]
+
+
 def test_a_refused_seed_does_not_set_the_level():
     env = Line().single()
     with pytest.raises(ValueError, match="seed must be"):

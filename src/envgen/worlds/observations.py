@@ -109,6 +109,8 @@ def image_grid(
         render: `render(k, level)` returns the image (side, side, 3) of the k-th level.
         legend: Icons (height, width, 3) with their descriptions, shown below the images.
     """
+    if not isinstance(levels, Mapping):
+        raise TypeError(f"levels must be a mapping from titles to levels, not {levels!r:.80}")
     rows = -(-len(levels) // check_count("columns", columns))
     width, height = columns * (side + MARGIN) + MARGIN, rows * (side + TITLE_HEIGHT + MARGIN) + MARGIN
     positions, legend_height = _lay_out_legend(legend, width)

@@ -38,7 +38,9 @@ def list_levels(levels: Any) -> list[Any]:
     """The levels of a vector environment as a list: a single level is a list of one, None that of the original."""
     if isinstance(levels, Level | dict | str):
         return [levels]
-    return [None] if levels is None or len(levels) == 0 else list(levels)
+    if not isinstance(levels, Iterable | None):
+        raise TypeError(f"levels must be a list, not {levels!r:.80}")
+    return list(() if levels is None else levels) or [None]
 
 
 def check_all_used(levels: list[L], num_envs: int, sample_levels: bool) -> list[L]:
@@ -77,9 +79,12 @@ def check_reset_mask(options: Mapping[str, Any], num_envs: int) -> np.ndarray:
     return mask
 
 
-def check_stats_seeds(seeds: Sequence[int]) -> list[int]:
+def check_stats_seeds(seeds: Iterable[int]) -> list[int]:
     """The seeds of the environments that statistics are taken over, at least one."""
-    if not len(seeds):
+    if not isinstance(seeds, Iterable):
+        raise TypeError(f"seeds must be a sequence, such as range(16), not {seeds!r:.80}")
+    seeds = list(seeds)
+    if not seeds:
         raise ValueError("the list of seeds is empty; pass at least one")
     return [check_seed(seed) for seed in seeds]
 
