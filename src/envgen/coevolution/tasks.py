@@ -76,7 +76,8 @@ class Task:
 class CheckResult:
     """The score of a reply. `valid` means that it could be evaluated, whether right or wrong."""
 
-    score: float  # from 0 to 1
+    score: float
+    """From 0 to 1."""
     valid: bool
     reason: str = ""
 
@@ -98,11 +99,15 @@ class Domain(ABC):
 
     name: ClassVar[str]
     Spec: ClassVar[type[Spec]]
-    spec_prompt: ClassVar[str]  # system prompt of the environment policy, which writes specs
-    instructions: ClassVar[str]  # system prompt of the agent
-    success_threshold: ClassVar[float] = 1.0  # default of the curriculum: the lowest score that counts as success
+    spec_prompt: ClassVar[str]
+    """System prompt of the environment policy, which writes specs."""
+    instructions: ClassVar[str]
+    """System prompt of the agent."""
+    success_threshold: ClassVar[float] = 1.0
+    """The lowest score that counts as success, unless the curriculum sets another."""
     is_multi_turn: ClassVar[bool] = False
-    loss_agg: ClassVar[LossAggregation] = "token"  # default of the agent's updates
+    loss_agg: ClassVar[LossAggregation] = "token"
+    """How the agent's updates add up the losses of tokens, unless the settings name another way."""
 
     @abstractmethod
     def make_task(self, spec: Any) -> Task:

@@ -107,7 +107,8 @@ class ProposedLevel(FrozenModel):
 
     level: Level
     purpose: str = ""
-    skills: tuple[str, ...] = ()  # that the level is meant to teach
+    skills: tuple[str, ...] = ()
+    """The skills that the level is meant to teach."""
     chain: LevelChain | None = None
     weight: Weight = 1.0
     """The level's share of the training in levels, relative to the others of its proposal."""
@@ -155,9 +156,12 @@ class Proposal(FrozenModel):
     """The levels of one cycle. An empty proposal means training in the original."""
 
     levels: tuple[ProposedLevel, ...] = ()
-    raw_reply: str = ""  # of a language model
-    notes: tuple[str, ...] = ()  # what did not go as planned
-    candidates: tuple[ProposedLevel, ...] = ()  # the levels it chose from, in order of preference
+    raw_reply: str = ""
+    """The unparsed reply of a language model."""
+    notes: tuple[str, ...] = ()
+    """What did not go as planned."""
+    candidates: tuple[ProposedLevel, ...] = ()
+    """The levels it chose from, in order of preference."""
 
 
 class AuditResult(FrozenModel):
@@ -173,7 +177,8 @@ class SuccessRate(FrozenModel):
 
     mean: float
     std: float
-    standard_error: float = 0.0  # of the rate over all episodes; earlier versions did not record it
+    standard_error: float = 0.0
+    """The standard error of the rate over all episodes; earlier versions did not record it."""
 
     def __str__(self) -> str:
         return f"{self.mean:.1f}% ± {self.std:.1f}%"
@@ -182,7 +187,8 @@ class SuccessRate(FrozenModel):
 class ChainOutcome(FrozenModel):
     """How training went in a chain: the stage it reached, and for each stage its episodes and their successes."""
 
-    stage: int  # from 0
+    stage: int
+    """The number of the stage, from 0."""
     episodes: tuple[int, ...]
     successes: tuple[int, ...]
 
@@ -208,10 +214,14 @@ class LevelOutcome(FrozenModel):
 class SkillFailure(FrozenModel):
     """Where the episodes of an agent fail on the way to a skill."""
 
-    success_rate: float  # percent
-    bottleneck: str = ""  # in words: the stage at which the largest share of the episodes is lost
-    opportunities: int | None = None  # episodes in which the skill could have succeeded; None if that is not known
-    used: int | None = None  # those of them in which it was attempted at such a step
+    success_rate: float
+    """Success rate in percent."""
+    bottleneck: str = ""
+    """The stage at which the largest share of the episodes is lost, in words."""
+    opportunities: int | None = None
+    """Episodes in which the skill could have succeeded; None if that is not known."""
+    used: int | None = None
+    """Those of these episodes in which it was attempted when it could have succeeded."""
 
 
 class EpisodeEnds(FrozenModel):
@@ -227,21 +237,28 @@ class CycleDiagnosis(FrozenModel):
 
     episodes: int
     median_length: float
-    ends: tuple[EpisodeEnds, ...]  # the most frequent first
-    failures: dict[str, SkillFailure]  # of the skills that are not mastered
+    ends: tuple[EpisodeEnds, ...]
+    """The most frequent first."""
+    failures: dict[str, SkillFailure]
+    """For the skills that are not mastered."""
 
 
 class Cycle(FrozenModel):
     """A finished cycle, as designers see it."""
 
-    number: int  # from 1
-    steps: int  # of the agent so far
+    number: int
+    """The number of the cycle, from 1."""
+    steps: int
+    """Steps of the agent so far."""
     proposal: Proposal
     audits: tuple[AuditResult, ...]
-    outcomes: tuple[LevelOutcome | None, ...]  # one per level; None where too few episodes ended
-    success_rates: dict[str, SuccessRate]  # in the original, measured without training; of the skills possible there
+    outcomes: tuple[LevelOutcome | None, ...]
+    """One per level; None where too few episodes ended."""
+    success_rates: dict[str, SuccessRate]
+    """In the original, measured without training, for the skills possible there."""
     reward: float
-    diagnosis: CycleDiagnosis | None = None  # only for designers with `wants_diagnosis`
+    diagnosis: CycleDiagnosis | None = None
+    """Only for designers with `wants_diagnosis`."""
 
     @model_serializer(mode="wrap")
     def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -252,14 +269,21 @@ class Cycle(FrozenModel):
 class TrainingFacts:
     """How the agent of a run trains, as far as designers may know it."""
 
-    level_steps: int  # in the levels of each cycle
-    original_steps: int  # in the original in each cycle
-    final_steps: int  # in the original after the last cycle
-    num_envs: int  # environments that are played side by side
-    mixed: bool  # levels and original are trained in at the same time, in the same batches
+    level_steps: int
+    """Steps in the levels of each cycle."""
+    original_steps: int
+    """Steps in the original in each cycle."""
+    final_steps: int
+    """Steps in the original after the last cycle."""
+    num_envs: int
+    """Environments that are played side by side."""
+    mixed: bool
+    """Whether levels and original are trained in at the same time, in the same batches."""
     observation: str
-    gamma: float | None = None  # discount per step, if the learner has one
-    memory: str | None = None  # the kind of the network's memory, if it has one
+    gamma: float | None = None
+    """Discount per step, if the learner has one."""
+    memory: str | None = None
+    """The kind of the network's memory, if it has one."""
 
 
 @dataclass(frozen=True)
@@ -270,17 +294,21 @@ class Brief:
     rules: str
     skills: tuple[Skill, ...]
     Level: type[_Level]
-    skill_levels: Mapping[str, Mapping[str, Any]]  # skill: settings of a level in which its prerequisites are granted
+    skill_levels: Mapping[str, Mapping[str, Any]]
+    """Skill: settings of a level in which its prerequisites are granted."""
     num_levels: int
-    cycle: int  # from 1
+    cycle: int
+    """The number of the cycle, from 1."""
     num_cycles: int
     seed: int
     setting_effects: Callable[[], SettingEffects] = dict
-    score_levels: Callable[[Sequence[_Level], ScoredBy], list[float]] | None = None  # the score reached in each level
+    score_levels: Callable[[Sequence[_Level], ScoredBy], list[float]] | None = None
+    """The score reached in each level."""
     success_rates: Callable[[Sequence[_Level]], list[dict[str, float]]] | None = None
     """The success rates of the agent in each level by skill, in percent, from a few episodes."""
     training: TrainingFacts | None = None
-    reward_rule: str = ""  # what the agent is rewarded for, in prose
+    reward_rule: str = ""
+    """What the agent is rewarded for, in prose."""
     levels_per_cycle: int | None = None
     """How many of the `num_levels` levels a cycle trains in, if another designer chooses from them; otherwise all."""
 

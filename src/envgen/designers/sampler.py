@@ -30,18 +30,24 @@ MAX_MAP_SEED = 2**31
 class SampledLevel(NamedTuple):
     """The level of an episode."""
 
-    level_id: int  # 0 or higher; results of the episode are reported under it
+    level_id: int
+    """0 or higher. Results of the episode are reported under it."""
     level: Level
-    learns: bool = True  # False: the agent plays the episode, but does not learn from it
-    seed: int = NO_SEED  # of its map
+    learns: bool = True
+    """If False, the agent plays the episode, but does not learn from it."""
+    seed: int = NO_SEED
+    """The seed of its map."""
 
 
 class LevelMeasurements(NamedTuple):
     """How often each skill succeeded in some levels."""
 
-    succeeded: np.ndarray  # (levels, skills) episodes
-    tried: np.ndarray  # (levels, skills) episodes in which the skill was possible
-    steps: int  # of all environments
+    succeeded: np.ndarray
+    """(levels, skills): episodes in which the skill succeeded."""
+    tried: np.ndarray
+    """(levels, skills): episodes in which the skill was possible."""
+    steps: int
+    """Steps of all environments together."""
 
 
 MeasureLevels = Callable[[Sequence[Level], int, int, int], LevelMeasurements]

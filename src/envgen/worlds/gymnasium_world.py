@@ -46,15 +46,19 @@ Action = int | np.ndarray
 class Step(NamedTuple):
     """A step of an environment, from which the predicate of a skill tells whether the skill succeeded."""
 
-    obs: Any  # after the step
+    obs: Any
+    """The observation after the step."""
     action: Action
     reward: float
     terminated: bool
     truncated: bool
     info: Mapping[str, Any]
-    episode_return: float  # including this step
-    episode_length: int  # including this step
-    env: gymnasium.Env[Any, Any]  # the innermost environment
+    episode_return: float
+    """Including this step."""
+    episode_length: int
+    """Including this step."""
+    env: gymnasium.Env[Any, Any]
+    """The innermost environment."""
 
 
 SuccessPredicate = Callable[[Step], Any]  # whether a skill succeeded in a step

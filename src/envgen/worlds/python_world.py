@@ -39,8 +39,10 @@ class PythonEnv(RenderedEnv):
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
     max_episode_steps: int = 1000
-    image_size: int = 64  # pixels along a side of `render_frame`'s image
-    render_fps: int = 10  # of the window of render_mode="human"
+    image_size: int = 64
+    """Pixels along a side of `render_frame`'s image."""
+    render_fps: int = 10
+    """Frames per second of the window of `render_mode="human"`."""
 
     def __init__(
         self, world: "PythonWorld", levels: Sequence[Any], sample_levels: bool = True, render_mode: str | None = None
@@ -196,8 +198,10 @@ class PythonWorld(World):
     """
 
     env_class: ClassVar[type[PythonEnv]]
-    num_workers: int | None = 1  # processes that step them; None: one per core, with at least 4 environments each
-    metadata: ClassVar[Mapping[str, Any]] = {}  # of all environments, such as a "symbol_map" or "tile_grid"
+    num_workers: int | None = 1
+    """Processes that step the environments. None: one per core, with at least 4 environments each."""
+    metadata: ClassVar[Mapping[str, Any]] = {}
+    """Metadata of all environments, such as a `symbol_map` or `tile_grid`."""
 
     def worker_key(self) -> tuple[Any, ...]:
         """The classes and functions that environments consist of. Idle worker processes that have run the environments

@@ -40,10 +40,14 @@ class SymbolMap(NamedTuple):
     planes: int
     rows: int
     columns: int
-    center: int  # the agent's cell, counted row by row
-    facing_index: int | None = None  # index of the symbol that is 1 + the direction the agent faces, 0 for none
-    direction_offsets: tuple[tuple[int, int], ...] = ()  # (columns right, rows down) of a step in each direction
-    near_radius: int = 1  # encoders read cells within this Chebyshev distance of the agent one by one
+    center: int
+    """The agent's cell, counted row by row."""
+    facing_index: int | None = None
+    """Index of the symbol that is 1 + the direction the agent faces, 0 for none."""
+    direction_offsets: tuple[tuple[int, int], ...] = ()
+    """(columns right, rows down) of a step in each direction."""
+    near_radius: int = 1
+    """Encoders read cells within this Chebyshev distance of the agent one by one."""
 
     def facing_cells(self) -> np.ndarray:
         """The cell that the agent faces, for each value of the symbol at `facing_index`."""
@@ -63,13 +67,17 @@ class TileGrid(NamedTuple):
     image tile by tile. Pixels outside the grid carry no information.
     """
 
-    height: int  # pixels of a tile
+    height: int
+    """Height of a tile in pixels."""
     width: int
-    top: int  # pixels above the first row
-    left: int  # pixels left of the first column
+    top: int
+    """Pixels above the first row."""
+    left: int
+    """Pixels left of the first column."""
     rows: int
     columns: int
-    agent: int | None = None  # the tile that shows the agent, counted row by row; None if that varies
+    agent: int | None = None
+    """The tile that shows the agent, counted row by row; None if that varies."""
 
 
 Layout = SymbolMap | TileGrid | None  # of observations, as the metadata of environments says
@@ -138,15 +146,24 @@ class EpisodeInfo(TypedDict, total=False):
     add keys of its own.
     """
 
-    level: Required[np.ndarray]  # (num_envs,) int, the level being played, as an index into LevelVectorEnv.levels
-    episode_number: Required[np.ndarray]  # (num_envs,) int, 1 for the first episode after a seed, then 2, ...
-    episode_return: Required[np.ndarray]  # (num_envs,) float, sum of the episode's rewards so far
-    episode_length: Required[np.ndarray]  # (num_envs,) int, steps of the episode so far
-    achievements: Required[np.ndarray]  # (num_envs, skills) int, how often each skill succeeded so far
-    seed: np.ndarray  # (num_envs,) int, the seed of this episode's map
-    possible: np.ndarray  # (num_envs, skills) bool, whether this episode allows the skill; if missing, all are possible
-    final_obs: np.ndarray  # (num_envs,) object, the last observations of episodes that ended in this step, else None
-    final_info: "EpisodeInfo"  # the same keys for these episodes
+    level: Required[np.ndarray]
+    """(num_envs,) int: the level being played, as an index into LevelVectorEnv.levels."""
+    episode_number: Required[np.ndarray]
+    """(num_envs,) int: 1 for the first episode after a seed, then 2, ..."""
+    episode_return: Required[np.ndarray]
+    """(num_envs,) float: sum of the episode's rewards so far."""
+    episode_length: Required[np.ndarray]
+    """(num_envs,) int: steps of the episode so far."""
+    achievements: Required[np.ndarray]
+    """(num_envs, skills) int: how often each skill succeeded so far."""
+    seed: np.ndarray
+    """(num_envs,) int: the seed of this episode's map."""
+    possible: np.ndarray
+    """(num_envs, skills) bool: whether this episode allows the skill; if missing, all are possible."""
+    final_obs: np.ndarray
+    """(num_envs,) object: the last observations of episodes that ended in this step, else None."""
+    final_info: "EpisodeInfo"
+    """The same keys for these episodes."""
 
 
 class LevelEnv(gymnasium.Env[Any, Any]):
@@ -209,15 +226,19 @@ class LevelVectorEnv(VectorEnv[Any, Any, Any]):
 class SkillCheck(NamedTuple):
     """Whether each environment can succeed at a skill in the next step."""
 
-    conditions: np.ndarray  # (num_envs, conditions) bool, which of the skill's `World.conditions` hold
-    attempted: np.ndarray  # (num_envs,) bool, whether the next action attempts the skill
+    conditions: np.ndarray
+    """(num_envs, conditions) bool: which of the skill's `World.conditions` hold."""
+    attempted: np.ndarray
+    """(num_envs,) bool: whether the next action attempts the skill."""
 
 
 class EpisodeEnd(NamedTuple):
     """Why an episode ended, and in what circumstances. A world names the same circumstances at every end."""
 
-    cause: str  # such as "zombie" or "time limit"
-    circumstances: Mapping[str, str] = {}  # such as {"time of day": "night"}
+    cause: str
+    """Such as "zombie" or "time limit"."""
+    circumstances: Mapping[str, str] = {}
+    """Such as {"time of day": "night"}."""
 
 
 class Probe(Protocol):
