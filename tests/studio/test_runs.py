@@ -73,6 +73,23 @@ def test_ticked_runs_are_compared_as_by_the_command(comparison):
     assert comparison.get("compare?run=nothing").status == 404
 
 
+@pytest.mark.parametrize(
+    ("address", "status", "message"),
+    [
+        ("run?id=nothing", 404, "there is no such run"),
+        ("request?id=nothing&name=1", 404, "there is no such run"),
+        ("report", 400, "tick at least one run"),
+        ("levels?world=%3Cb%3E", 404, "the world &lt;b&gt; is not installed"),
+    ],
+)
+def test_a_page_that_cannot_be_shown_says_why_and_leads_back(comparison, address, status, message):
+    answer = comparison.get(address)
+    assert answer.status == status
+    assert answer.headers["Content-Type"].startswith("text/html")
+    assert message in answer.text
+    assert 'href="."' in answer.text
+
+
 def test_reports_open_in_a_sandbox(comparison):
     answer = comparison.get(f"report?run={comparison.run_id('llm-0')}&run={comparison.run_id('none-0')}")
     assert answer.status == 200

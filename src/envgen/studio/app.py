@@ -12,7 +12,7 @@ from envgen.worlds.world import LevelError, World
 
 from . import designer, levels, run_pages
 from .games import Games
-from .page import asset, nav_part
+from .page import asset, error_page, nav_part
 from .pictures import LazyPictures, StudioMaps
 from .runs import LiveRun, RunFolder
 from .server import REPORT_POLICY, Request, RequestError, Response, Route, Stream, StudioServer, json_response
@@ -43,12 +43,14 @@ class Studio:
     def routes(self) -> dict[tuple[str, str], Route]:
         return {
             ("GET", ""): lambda request: run_pages.runs_page(self.folder, self.maps_of),
-            ("GET", "run"): self._locked(lambda request: run_pages.run_page(self._run(request), self.maps_of)),
+            ("GET", "run"): self._page(
+                "runs", self._locked(lambda request: run_pages.run_page(self._run(request), self.maps_of))
+            ),
             ("GET", "compare"): self._locked(lambda request: Response(run_pages.comparison(self._ticked(request)))),
-            ("GET", "report"): self.report,
-            ("GET", "levels"): self.levels_page,
+            ("GET", "report"): self._page("runs", self.report),
+            ("GET", "levels"): self._page("levels", self.levels_page),
             ("GET", "designer"): self._locked(lambda request: designer.designer_page(self.folder.runs())),
-            ("GET", "request"): self._locked(self.request_page),
+            ("GET", "request"): self._page("designer", self._locked(self.request_page)),
             ("GET", "request-text"): self._locked(
                 lambda request: Response(designer.request_text(self._manual(request)), "text/plain; charset=utf-8")
             ),
@@ -70,7 +72,19 @@ class Studio:
             ("POST", "reply"): self._locked(self.send_reply),
         }
 
-    def _locked(self, route: Callable[[Request], Response]) -> Route:
+    @staticmethod
+    def _page(view: str, route: Callable[[Request], Response]) -> Route:
+        """A route that a person opens, whose errors are pages too."""
+
+        def run(request: Request) -> Response:
+            try:
+                return route(request)
+            except EnvgenError as error:
+                return error_page(view, error)
+
+        return run
+
+    def _locked(self, route: Callable[[Request], Response]) -> Callable[[Request], Response]:
         """A route that reads runs, which one thread does at a time."""
 
         def run(request: Request) -> Response:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib import resources
 from urllib.parse import quote
 
+from envgen.errors import EnvgenError
 from envgen.report.html import Child, Html, tag
 from envgen.report.page import ICON, lightbox, need_script
 from envgen.report.page import asset as report_asset
@@ -41,6 +42,13 @@ def page(view: str, title: str, *children: Child, stream: str = "", scripts: Seq
     skip = tag("a", "Skip to the content", href="#top", class_="skip")
     body = tag("body", skip, _nav(view), main, lightbox(), *loaded, data_stream=stream or None)
     return Response(f"<!doctype html>\n{tag('html', head, body, lang='en')}\n")
+
+
+def error_page(view: str, error: EnvgenError) -> Response:
+    """A page for an address that leads nowhere, such as that of a run that has been deleted."""
+    message = tag("p", str(error), class_="warning untrusted")
+    status = error.status if isinstance(error, RequestError) else 422
+    return page(view, "This page cannot be shown", message)._replace(status=status)
 
 
 def _nav(view: str) -> Html:
