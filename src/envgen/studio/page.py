@@ -9,7 +9,7 @@ from envgen.report.html import Child, Html, tag
 from envgen.report.page import ICON, lightbox, need_script
 from envgen.report.page import asset as report_asset
 
-from .server import RequestError, Response
+from .server import RequestError, Response, error_status
 
 STYLES = ("uPlot.min.css", "report.css", "studio.css")
 SCRIPTS = ("uPlot.min.js", "charts.js", "studio.js")  # on every page
@@ -47,8 +47,7 @@ def page(view: str, title: str, *children: Child, stream: str = "", scripts: Seq
 def error_page(view: str, error: EnvgenError) -> Response:
     """A page for an address that leads nowhere, such as that of a run that has been deleted."""
     message = tag("p", str(error), class_="warning untrusted")
-    status = error.status if isinstance(error, RequestError) else 422
-    return page(view, "This page cannot be shown", message)._replace(status=status)
+    return page(view, "This page cannot be shown", message)._replace(status=error_status(error))
 
 
 def _nav(view: str) -> Html:

@@ -47,6 +47,11 @@ class RequestError(EnvgenError):
         self.status = status
 
 
+def error_status(error: EnvgenError) -> int:
+    """The status code of a response that reports this error."""
+    return error.status if isinstance(error, RequestError) else 422
+
+
 class Request(NamedTuple):
     query: Mapping[str, list[str]]
     body: Mapping[str, Any]  # of a POST
@@ -148,10 +153,8 @@ class Handler(BaseHTTPRequestHandler):
             if isinstance(result, Stream):
                 self._send_events(result)
                 return
-        except RequestError as error:
-            result = Response(f"{error}\n", "text/plain; charset=utf-8", error.status)
         except EnvgenError as error:
-            result = Response(f"{error}\n", "text/plain; charset=utf-8", 422)
+            result = Response(f"{error}\n", "text/plain; charset=utf-8", error_status(error))
         except (ConnectionError, TimeoutError):
             self.close_connection = True
             return
