@@ -201,9 +201,9 @@ def format_table(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
         "|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for (variant, steps), results in groups.items():
-        training = [iqm_with_ci([result["training"]["score"] for result in results])]
-        training.append(iqm_with_ci([recent_score(result) for result in results]))
-        training.append(iqm_with_ci([result["training"]["reward"] for result in results]))
+        scores = [result["training"]["score"] for result in results]
+        rewards = [result["training"]["reward"] for result in results]
+        training = [iqm_with_ci(values) for values in (scores, [*map(recent_score, results)], rewards)]
         final = [iqm_with_ci([result["final"][name]["value"] for result in results]) for name in ("score", "reward")]
         package = iqm_with_ci([result["package"]["score"]["value"] for result in results])
         on_gpu = [result.get("device", "cpu") != "cpu" for result in results]
@@ -219,8 +219,8 @@ def recent_score(result: dict[str, Any]) -> float:
     """The score of the training episodes in the windows of a run's curve that lie in its last million steps."""
     curve = result["curve"]
     starts = [0, *(point["steps"] for point in curve[:-1])]
-    is_recent = [start >= result["steps"] - RECENT_STEPS for start in starts]
-    points = [point for point, recent in zip(curve, is_recent, strict=True) if recent] or curve[-1:]
+    first = result["steps"] - RECENT_STEPS
+    points = [point for start, point in zip(starts, curve, strict=True) if start >= first] or curve[-1:]
     succeeded = np.sum([point["succeeded"] for point in points], axis=0)
     return float(score(100 * succeeded / sum(point["episodes"] for point in points)))
 

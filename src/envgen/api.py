@@ -16,7 +16,15 @@ from envgen.designers.designer import Designer
 from envgen.designers.registry import build_designer, check_designer_type, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
 from envgen.imports import require_extra
-from envgen.settings import check_seconds, format_choice_error, format_validation_error, to_integer, to_number, to_path
+from envgen.settings import (
+    check_seconds,
+    format_choice_error,
+    format_validation_error,
+    to_integer,
+    to_mapping,
+    to_number,
+    to_path,
+)
 from envgen.text import printable, to_file_name, to_label
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import Level, World
@@ -398,9 +406,7 @@ def _changes(name: str, settings: Any) -> dict[str, Any]:
         return settings.model_dump(exclude_unset=True)
     if name == "network" and isinstance(settings, str):
         return {"encoder": settings}
-    if not (isinstance(settings, Mapping | None) and all(isinstance(key, str) for key in settings or ())):
-        raise ArgumentError(f"{name} must be a mapping from names to values, not {settings!r:.80}")
-    return dict(settings or {})
+    return to_mapping(name, settings, ArgumentError)
 
 
 def evaluate(

@@ -158,6 +158,16 @@ def to_path(name: str, value: Any, error: type[Exception]) -> Path:
     return Path(os.path.expanduser(value))
 
 
+def to_mapping(name: str, value: Any, error: type[Exception]) -> dict[str, Any]:
+    """A copy of a mapping from names; empty for None. Raises `error` for whatever is not such a mapping."""
+    if not isinstance(value, Mapping | None):
+        raise error(f"{name} must be a mapping, not {value!r:.80}")
+    for key in value or ():
+        if not isinstance(key, str):
+            raise error(f"the keys of {name} must be names, not {key!r:.80}")
+    return dict(value or {})
+
+
 def check_seconds(name: str, value: Any, error: type[Exception]) -> None:
     """Raise `error` if a value is not a number of seconds, 0 or greater."""
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= 0:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from envgen.designers.chat.ledger import UsageTotals
 from envgen.designers.chat.usage import ChatUsage, format_dollars
-from envgen.settings import format_choice_error, format_validation_error, to_integer, to_path
+from envgen.settings import format_choice_error, format_validation_error, to_integer, to_mapping, to_path
 from envgen.text import model_label, printable
 
 from .benchmark import Benchmark, BenchmarkError
@@ -49,11 +49,10 @@ def run_benchmark(
         raise BenchmarkError(f"benchmark must be a name or a Benchmark, not {benchmark!r:.80}")
     if not isinstance(llm, str | Mapping):
         raise BenchmarkError(f"llm must be a name or a mapping, not {llm!r:.80}")
-    if not isinstance(options, Mapping | None):
-        raise BenchmarkError(f"options must be a mapping, not {options!r:.80}")
+    options = to_mapping("options", options, BenchmarkError)
     try:
         config = BenchmarkConfig(**({"llm": llm} if isinstance(llm, str) else llm))
-        chosen = BenchmarkOptions(**(options or {}))
+        chosen = BenchmarkOptions(**options)
     except ValidationError as error:
         raise BenchmarkError(format_validation_error(error)) from None
     limit = None if limit is None else to_integer("limit", limit, BenchmarkError, minimum=1)

@@ -36,11 +36,11 @@ def parse_levels(level_class: type[L], world: str, level: Any) -> list[L]:
 
 def list_levels(levels: Any) -> list[Any]:
     """The levels of a vector environment as a list: a single level is a list of one, None that of the original."""
-    if isinstance(levels, Level | dict | str):
+    if levels is None or isinstance(levels, Level | dict | str):
         return [levels]
-    if not isinstance(levels, Iterable | None):
+    if not isinstance(levels, Iterable):
         raise TypeError(f"levels must be a list, not {levels!r:.80}")
-    return list(() if levels is None else levels) or [None]
+    return list(levels) or [None]
 
 
 def check_all_used(levels: list[L], num_envs: int, sample_levels: bool) -> list[L]:

@@ -263,12 +263,15 @@ const themes = ["system", "light", "dark"];
 let theme = "system";
 try { theme = localStorage.getItem("envgen-theme") || theme; } catch { /* not available for this address */ }
 
+function showTheme(name) {
+  if (name === "system") delete root.dataset.theme; else root.dataset.theme = name;
+  for (const chart of charts) createPlot(chart);
+}
+
 function applyTheme() {
   if (!themes.includes(theme)) theme = "system";
-  if (theme === "system") delete root.dataset.theme; else root.dataset.theme = theme;
-  const button = document.getElementById("theme");
-  button.textContent = "Theme: " + theme;
-  for (const chart of charts) createPlot(chart);
+  document.getElementById("theme").textContent = "Theme: " + theme;
+  showTheme(theme);
 }
 
 document.getElementById("theme").addEventListener("click", () => {
@@ -277,10 +280,7 @@ document.getElementById("theme").addEventListener("click", () => {
   applyTheme();
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
-addEventListener("beforeprint", () => { // paper is light
-  root.dataset.theme = "light";
-  for (const chart of charts) createPlot(chart);
-});
+addEventListener("beforeprint", () => showTheme("light"));
 addEventListener("afterprint", applyTheme);
 
 applyTheme();
