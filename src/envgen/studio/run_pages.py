@@ -168,7 +168,8 @@ def run_parts(run: LiveRun, maps_of: MapsOf) -> dict[str, Html]:
         links.append(tag("a", "Answer the open request", href="designer"))
     head = tag("p", badge(text, kind), f"{designer_name(run)} on {run.task}, seed {run.seed}", _progress(run),
                class_="run-head")  # fmt: skip
-    parts = {"head": part("head", head, tag("p", *_separated(links)))}
+    headings = [tag("h2", run.task, class_="visually-hidden"), tag("h3", "Run", class_="visually-hidden")]
+    parts = {"head": part("head", head, tag("p", *_separated(links)), *headings)}
     if run.is_coevolution:
         from envgen.report.coevolve_section import coevolve_parts
 
