@@ -150,6 +150,7 @@ def test_the_site_is_built_without_warnings_and_without_a_network(tmp_path):
         loaded = re.findall(r"<(?:script|img|link)[^>]+?(?:src|href)=\"?(https?:[^\" >]+)", html)
         assert not loaded, (page, loaded)
     assert "load_policy" in (tmp_path / "reference" / "api.html").read_text()
+    assert (tmp_path / "files" / "CITATION.cff").read_text() == (ROOT / "CITATION.cff").read_text()
 
 
 def help_of(capsys, monkeypatch, *command: str) -> str:

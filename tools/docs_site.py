@@ -3,41 +3,106 @@
 The README becomes the home page; CONTRIBUTING.md and the other documents beside it, the scripts in examples/ and the
 cards in policies/ become pages of their own. The API reference is made from docstrings. Links are written for the
 repository, so that they work there too, and are changed here: a link to a file that has a page leads to that page, a
-link to any other file becomes plain text.
+link to another file leads to a copy of it, and a link to a folder becomes plain text.
 """
 
+import io
 import os
 import posixpath
 import re
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 
-import envgen
+from envgen.cli.main import commands, run
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("CONTRIBUTING.md", "SECURITY.md", "RELEASING.md", "CHANGELOG.md")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\]|!\[[^\]]*\]\([^)]*\))*)\]\(((?!\w+:|#)[^)\s]+)\)")
 FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
-REFERENCE: dict[str, tuple[str, tuple[str, ...]]] = {  # page: title, objects with docstrings
-    "api": ("Public API", tuple(f"envgen.{name}" for name in envgen.__all__)),
+REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {  # page: title, introduction, objects with docstrings
+    "api": (
+        "Public API",
+        "The functions of `envgen`, and what they return. `Designer`, and `World` and `Level`, which are also in\n"
+        "`envgen`, have pages of their own: [Designers](designers.md) and [Worlds](worlds.md).",
+        (
+            *(f"envgen.{name}" for name in ("train", "resume", "evaluate", "load_policy", "make_world")),
+            *(f"envgen.{name}" for name in ("compare", "diagnose", "watch", "record_episodes", "check_world")),
+            *(f"envgen.{name}" for name in ("coevolve", "evaluate_llm_agent", "run_benchmark")),
+            "envgen.TrainingRun", "envgen.curriculum.loop.TrainingSummary", "envgen.curriculum.evaluate.Evaluation",
+            "envgen.runs.tables.Comparison", "envgen.curriculum.diagnosis.Diagnosis", "envgen.episodes_api.Recording",
+            "envgen.CoevolutionRun", "envgen.coevolution.train.CoevolutionSummary",
+            "envgen.llm_agent.results.LlmEvaluation", "envgen.benchmarks.results.BenchmarkResult",
+            "envgen.EnvgenError",
+        ),
+    ),
     "worlds": (
         "Worlds",
+        "How to write one is in the tutorial [A world of your own](../tutorials/world.md).",
         ("envgen.worlds.world", "envgen.worlds.python_world", "envgen.worlds.gymnasium_world", "envgen.sb3"),
     ),
-    "designers": ("Designers", ("envgen.designers.designer",)),
+    "levels": (
+        "Levels",
+        "The settings of the levels of each world, with their defaults, which are those of the original.",
+        (
+            *(f"envgen.worlds.crafter.level.{name}" for name in ("CrafterLevel", "Inventory", "Vitals", "Near")),
+            *(f"envgen.worlds.heist.level.{name}" for name in ("HeistLevel", "HeldKeys", "OpenDoors")),
+            "envgen.worlds.minigrid.level.MiniGridLevel", "envgen.worlds.walker.level.WalkerLevel",
+        ),
+    ),
+    "designers": (
+        "Designers",
+        "How to write one is in the tutorial [A designer of your own](../tutorials/designer.md).",
+        (
+            "envgen.designers.designer", "envgen.designers.sampler.EpisodeDesigner",
+            "envgen.designers.sampler.LevelSampler", "envgen.designers.sampler.SampledLevel",
+            "envgen.designers.sampler.LevelMeasurements", "envgen.designers.buffer.LevelEpisode",
+        ),
+    ),
     "agents": (
         "Agents",
-        ("envgen.agents.learner", "envgen.agents.policy", "envgen.agents.ppo.PPO", "envgen.agents.networks"),
+        "How to write one is in the tutorial [A learner of your own](../tutorials/learner.md).",
+        (
+            "envgen.agents.learner", "envgen.agents.policy", "envgen.agents.ppo.PPO",
+            "envgen.agents.distillation.AchievementDistillation", "envgen.agents.networks",
+        ),
     ),
     "settings": (
         "Settings",
-        ("envgen.curriculum.plan", "envgen.agents.settings", "envgen.coevolution.settings"),
+        "Each of them is an option of the [command line](cli.md) and an entry of the mappings that `envgen.train`,\n"
+        "`envgen.coevolve`, `envgen.evaluate_llm_agent` and `envgen.run_benchmark` take.",
+        (
+            "envgen.curriculum.plan", "envgen.agents.settings", "envgen.agents.distillation.DistillationSettings",
+            "envgen.designers.llm.LlmSettings", "envgen.designers.llm.LlmConfig",
+            "envgen.designers.chat.runtime.LlmRuntime", "envgen.designers.chat.ledger.Budget",
+            "envgen.designers.expert.ExpertSettings", "envgen.designers.alpha.AlphaSettings",
+            "envgen.designers.sampler.ArchiveSettings", "envgen.designers.ued.DrSettings",
+            "envgen.designers.ued.SflSettings", "envgen.designers.ued.PlrSettings",
+            "envgen.designers.ued.AccelSettings", "envgen.designers.baselines.RandomSettings",
+            "envgen.llm_agent.settings", "envgen.benchmarks.settings", "envgen.sweep.settings",
+            "envgen.coevolution.settings",
+        ),
     ),
-    "coevolution": ("Co-evolution", ("envgen.coevolution.tasks", "envgen.coevolution.losses")),
-}
+    "coevolution": (
+        "Co-evolution",
+        "How to write a domain is in the tutorial [A domain of your own](../tutorials/domain.md).",
+        ("envgen.coevolution.tasks", "envgen.coevolution.losses"),
+    ),
+}  # fmt: skip
+
+REFERENCE_OF = {  # page: the page of the reference that its end links to
+    "index.md": "api", "get-started.md": "api", "envgen.md": "settings", "agent.md": "agents", "worlds.md": "worlds",
+    "designers.md": "designers", "genenv.md": "coevolution", "tutorials/train.md": "api",
+    "tutorials/designer.md": "designers", "tutorials/world.md": "worlds", "tutorials/learner.md": "agents",
+    "tutorials/domain.md": "coevolution", "tutorials/other-libraries.md": "worlds", "sweeps.md": "cli",
+    "benchmarks.md": "api", "llm-agent.md": "api", "crafter.md": "levels", "heist.md": "levels",
+    "minigrid.md": "levels", "walker.md": "levels",
+}  # fmt: skip
 
 
 def repository_pages() -> dict[str, str]:
@@ -59,14 +124,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if path.endswith(".md"):
             contents[page] = re.sub(r"\A---\n.*?^---\n", "", (ROOT / path).read_text(), flags=re.DOTALL | re.MULTILINE)
         elif path.endswith(".py"):
-            contents[page] = f"# {Path(path).name}\n\n```python\n{(ROOT / path).read_text()}```\n"
+            boost = "---\nsearch: {boost: 0.5}\n---\n"  # below the guides and the reference in search results
+            contents[page] = f"{boost}# {Path(path).name}\n\n```python\n{(ROOT / path).read_text()}```\n"
     contents["examples/index.md"] = _examples_page()
-    for name, (title, objects) in REFERENCE.items():
-        directives = "\n\n".join(f"::: {path}" for path in objects)
-        contents[f"reference/{name}.md"] = f"# {title}\n\n{directives}\n"
+    for name, (title, introduction, objects) in REFERENCE.items():
+        options = ", show_if_no_docstring: true" if name == "levels" else ""  # names that need no explanation
+        directives = "\n\n".join(
+            f"::: {path}\n    options: {{toc_label: {_short_name(path)}{options}}}" for path in objects
+        )
+        contents[f"reference/{name}.md"] = f"# {title}\n\n{introduction}\n\n{directives}\n"
+    contents["reference/cli.md"] = _command_line_page()
     for page, content in contents.items():
         files.append(File.generated(config, page, content=content, inclusion=InclusionLevel.INCLUDED))
     return files
+
+
+def _short_name(path: str) -> str:
+    """The name of a class alone, or the path of a module or function without that of the package."""
+    name = path.rpartition(".")[2]
+    return name if name[0].isupper() else path.removeprefix("envgen.")
 
 
 def _examples_page() -> str:
@@ -75,6 +151,35 @@ def _examples_page() -> str:
         summary = file.read_text().removeprefix('"""').partition("\n")[0].removesuffix('"""')
         rows.append(f"| [{file.name}]({file.stem}.md) | {summary} |")
     return "# Examples\n\nScripts that the tests run.\n\n| script | |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def _command_line_page() -> str:
+    """The help of every command."""
+    functions = commands(())
+    rows, sections = [], []
+    for name, function in functions.items():
+        summary = " ".join((function.__doc__ or "").partition("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
+        rows.append(f"| [`envgen {name}`](#envgen-{name}) | {summary} |")
+        usage, description, options = _help_of(name, functions)
+        code = [f"```text\n{part.strip()}\n```" for part in (usage, options)]
+        sections.append(f"## envgen {name}\n\n{code[0]}\n\n{description.strip()}\n\n{code[1]}\n")
+    introduction = (
+        "What `envgen COMMAND --help` prints. The options of a designer or of a learner are shown where it is named,\n"
+        "as in `envgen train --designer llm --help`."
+    )
+    table = "\n".join(("| command | |", "|---|---|", *rows))
+    return f"# Command line\n\n{introduction}\n\n{table}\n\n" + "\n".join(sections)
+
+
+def _help_of(command: str, functions: Mapping[str, Callable[..., Any]]) -> tuple[str, str, str]:
+    """The help of a command: usage, description and tables of options."""
+    text = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with patch.dict(os.environ, COLUMNS="80"), redirect_stdout(text), suppress(SystemExit):
+        run(functions, [command, "--help"])
+    text.seek(0)
+    head, frame, tables = text.read().partition("╭")
+    usage, _, description = head.partition("\n\n")
+    return usage, description, frame + tables
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
@@ -90,11 +195,19 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
         in_repository = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         in_site = pages.get(in_repository, in_repository.removeprefix("docs/"))
         if files.get_file_from_path(in_site) is None:
-            return text
+            if not (ROOT / in_repository).is_file():
+                return text
+            in_site = f"files/{in_repository}"
+            if files.get_file_from_path(in_site) is None:
+                files.append(File.generated(config, in_site, abs_src_path=str(ROOT / in_repository)))
         link = os.path.relpath(in_site, posixpath.dirname(page.file.src_uri) or ".")
         return f"{mark}[{text}]({link}{'#' if anchor else ''}{anchor})"
 
     if page.file.src_uri == "examples/index.md":
         return markdown
+    if reference := REFERENCE_OF.get(page.file.src_uri):
+        title = "Command line" if reference == "cli" else REFERENCE[reference][0]
+        target = os.path.relpath(f"reference/{reference}.md", posixpath.dirname(page.file.src_uri) or ".")
+        markdown += f"\n\n---\n\nReference: [{title}]({target})\n"
     parts = FENCE.split(markdown)  # code is left as it is
     return "".join(part if k % 2 else LINK.sub(replace, part) for k, part in enumerate(parts))

@@ -58,9 +58,13 @@ class TrainingRun:
     """A finished run of `train`."""
 
     folder: Path
+    """The run directory."""
     summary: "TrainingSummary" = field(repr=False)
+    """The results."""
     world: World
+    """The world."""
     learner: "str | type[Learner] | None" = None
+    """The learner that `train` was called with, if it is one of your own."""
 
     @property
     def final(self) -> "Evaluation":

@@ -27,7 +27,9 @@ class CoevolutionRun:
     """A finished run of `coevolve`."""
 
     folder: Path
+    """The run directory."""
     summary: "CoevolutionSummary"
+    """The results."""
 
     def report(self) -> str:
         """A human-readable summary: accuracy before and after, per feature, and what the run used."""

@@ -28,9 +28,13 @@ class Recording:
     """Episodes that were played without pictures, and the results of all of them."""
 
     world: World
+    """The world."""
     level: Level
+    """The level of the episodes."""
     evaluation: "Evaluation"
+    """The results of all episodes."""
     episodes: Sequence[RecordedEpisode]
+    """The episodes that were played."""
 
     def __repr__(self) -> str:
         return f"<Recording: {self.evaluation.summary}>"  # the actions of all episodes are megabytes

@@ -75,6 +75,7 @@ class DistillationSettings(PpoSettings):
         "symbols": {},
         "vectors": {**VECTOR_DEFAULTS, "num_steps": 512},
     }
+    """Kind of observation: defaults that differ from the above."""
 
     buffer_rollouts: PositiveInt = 8
     """Rollouts between two auxiliary phases, which learn from them."""
@@ -232,7 +233,9 @@ class AchievementDistillation(PPO):
     """PPO with Achievement Distillation. The arguments are those of `PPO`."""
 
     settings: DistillationSettings
+    """Its hyperparameters."""
     network: AchievementNetwork
+    """Its network."""
     KEEPS_ROLLOUTS = True
 
     def __init__(

@@ -98,6 +98,7 @@ class ActorCritic(PolicyNetwork):
     """
 
     encoder: Encoder
+    """The encoder of observations."""
 
     def __init__(
         self,

@@ -53,14 +53,21 @@ class BenchmarkResult(Result):
     """The results of a language model on a benchmark."""
 
     benchmark: str
+    """The name of the benchmark."""
     data_version: str
+    """The version of its data."""
     llm: str
+    """The language model."""
     categories: tuple[Row, ...]
+    """The results of each category."""
     averages: dict[str, float]
     """Means over categories as the benchmark defines them, in percent."""
     total: Row
+    """The results of all items."""
     errors: dict[str, int]
+    """Kind of error: number of items."""
     usage: ChatUsage
+    """Calls, tokens and dollars of all items."""
 
     def __repr__(self) -> str:
         accuracy = f"accuracy {self.total.accuracy:.1f}% of {self.total.items:,}"

@@ -15,6 +15,7 @@ class BenchmarkOptions(Settings):
     """Options of the benchmarks. Each takes some of them."""
 
     PATHS: ClassVar[tuple[str, ...]] = ("data", "passages")
+    """The options that are paths."""
 
     data: Path | None = None
     """The folder with the official files of the benchmark."""
@@ -31,6 +32,8 @@ class BenchmarkOptions(Settings):
 
 
 class ModelSettings(Settings):
+    """How a language model generates answers."""
+
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
     """The sampling temperature; 0 is greedy decoding. Left out where a server does not accept it."""
     max_reply_tokens: Annotated[int, Field(ge=16)] = 4096

@@ -102,7 +102,9 @@ class AgentSettings(PolicySettings):
     happens to groups without variance."""
 
     epochs: PositiveInt = 2
+    """Passes over the batch in each update."""
     kl_coef: NonNegativeFloat = 0.0
+    """Weight of the KL penalty against the initial model. Not specified in the paper."""
     num_generations: Annotated[int, Field(ge=2, le=65_536)] = 8
     """Completions per task (the group size of GRPO)."""
     scale_rewards: bool = True
@@ -116,11 +118,16 @@ class EnvironmentSettings(PolicySettings):
     """The environment policy, which writes the tasks."""
 
     epochs: PositiveInt = 2
+    """Passes over the batch in each update."""
     replay_ratio: Annotated[float, Field(ge=0, le=1000)] = 1.0
     """Earlier specs to train on for each fresh one in reward-weighted regression. Not specified in the paper."""
     kl_coef: NonNegativeFloat = 1e-2
+    """Weight of the KL penalty against the initial model. Not specified in the paper."""
     target_kl: PositiveFloat | None = 0.1
+    """Stop the update when the KL divergence per token exceeds this, in nats. If it is none, there is no limit.
+    The paper limits the update but gives no number."""
     max_new_tokens: Tokens = 64
+    """Maximum length of a spec in tokens."""
 
 
 class CoevolutionPlan(Settings):

@@ -65,21 +65,26 @@ class Spec(Settings):
 
 @dataclass(frozen=True)
 class Task:
-    """The task of a spec. `answer_key` is whatever the domain's checker compares replies with."""
+    """The task of a spec."""
 
     spec: Spec
+    """The spec that the task was made of."""
     prompt: str
+    """What the agent reads."""
     answer_key: Any
+    """What `Domain.check` compares replies with, in a form of its own."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The score of a reply. `valid` means that it could be evaluated, whether right or wrong."""
+    """The score of a reply."""
 
     score: float
     """From 0 to 1."""
     valid: bool
+    """Whether the reply could be evaluated, right or wrong."""
     reason: str = ""
+    """Why it did not get the full score."""
 
 
 class Episode(Protocol):
@@ -98,7 +103,9 @@ class Domain(ABC):
     """
 
     name: ClassVar[str]
+    """The name of the domain in run directories, tables and figures."""
     Spec: ClassVar[type[Spec]]
+    """The class of its specs."""
     spec_prompt: ClassVar[str]
     """System prompt of the environment policy, which writes specs."""
     instructions: ClassVar[str]
@@ -106,6 +113,7 @@ class Domain(ABC):
     success_threshold: ClassVar[float] = 1.0
     """The lowest score that counts as success, unless the curriculum sets another."""
     is_multi_turn: ClassVar[bool] = False
+    """Whether a task takes several turns; then `start_episode` plays it."""
     loss_agg: ClassVar[LossAggregation] = "token"
     """How the agent's updates add up the losses of tokens, unless the settings name another way."""
 

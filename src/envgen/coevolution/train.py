@@ -69,9 +69,11 @@ class CoevolutionSummary(BaseModel):
     accuracy_curve: list[tuple[int, int, int, float]]
     """For each evaluation: rollouts, tokens of both models, tasks proposed, accuracy in percent."""
     counts: dict[str, int]
+    """What the run used and made: rollouts, tokens, tasks and so on."""
     seconds: dict[str, float]
     """Wall time by phase."""
     total_seconds: float
+    """Wall time in seconds, without interruptions."""
 
 
 class CoevolveRequest(BaseModel):

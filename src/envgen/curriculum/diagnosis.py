@@ -105,6 +105,7 @@ class Diagnosis(_Result):
     """What `diagnose` measured, for all skills of the world."""
 
     evaluation: Evaluation
+    """The results of the episodes."""
     threshold: float
     """A skill is mastered if its success rate in percent reaches this."""
     length_quantiles: dict[str, float]
@@ -112,6 +113,7 @@ class Diagnosis(_Result):
     ends: tuple[EndDiagnosis, ...]
     """By cause, the most frequent first."""
     skills: dict[str, SkillDiagnosis]
+    """What keeps the agent from each skill."""
 
     @property
     def unmastered(self) -> dict[str, SkillDiagnosis]:

@@ -65,12 +65,15 @@ class Evaluation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     world: str
+    """The name of the world."""
     level: dict[str, Any]
     """The settings in which the level differs from the original; empty for the original."""
     seed: int
+    """The seed of the episodes."""
     deterministic: bool
     """Whether the most likely actions were taken instead of sampled ones."""
     episodes: int
+    """Number of episodes."""
     reward: Estimate
     """The mean return of the episodes."""
     length: Estimate

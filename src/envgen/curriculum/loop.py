@@ -58,6 +58,7 @@ class TrainingSummary(BaseModel):
     steps: dict[str, int]
     """Environment steps in levels, in the original, and to measure levels ("ranking")."""
     seconds: float
+    """Wall time in seconds, without interruptions."""
     training: TrainingStats | None
     """The training episodes of the last phase."""
     final: Evaluation

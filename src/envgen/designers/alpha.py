@@ -24,6 +24,8 @@ MIN_REWARD_STD = 1e-9  # a smaller deviation is rounding error
 
 
 class AlphaSettings(Settings):
+    """The alpha-curriculum reward over levels, and the policy that learns from it."""
+
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """The target success rate, at which the reward is highest."""
     beta: Annotated[float, Field(gt=0)] = 8.0

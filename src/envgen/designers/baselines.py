@@ -99,6 +99,8 @@ def _propose(item: Mapping[str, Any], level_type: type[Level]) -> ProposedLevel:
 
 
 class RandomSettings(Settings):
+    """How random levels are drawn."""
+
     keep_prob: Annotated[float, Field(ge=0, le=1)] = 0.5
     """The probability that a setting is left at its original value instead of being drawn."""
 

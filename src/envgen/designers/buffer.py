@@ -29,10 +29,15 @@ class LevelEpisode(NamedTuple):
     """A finished episode, as designers see it."""
 
     level_id: int
+    """The id of its level, as the sampler chose it."""
     episode_return: float
-    skill_counts: np.ndarray  # (skills,) how often each skill succeeded, -1 where it was impossible
-    positive_value_loss: float  # the mean of max(advantage, 0) over the episode's steps
-    mean_value: float  # the mean of the value estimates over the episode's steps
+    """The sum of its rewards."""
+    skill_counts: np.ndarray
+    """(skills,): how often each skill succeeded, -1 where it was impossible."""
+    positive_value_loss: float
+    """The mean of max(advantage, 0) over the episode's steps."""
+    mean_value: float
+    """The mean of the value estimates over the episode's steps."""
 
 
 class LevelOrigin(NamedTuple):

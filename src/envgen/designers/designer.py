@@ -42,6 +42,8 @@ class DesignError(EnvgenError):
 
 
 class FrozenModel(BaseModel):
+    """Base class of the data that designers write and read."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
@@ -58,7 +60,9 @@ class LevelChain(FrozenModel):
     """
 
     skill: str
+    """The skill whose success rate decides about the stage."""
     levels: Annotated[tuple[Level, ...], Field(min_length=1)]
+    """The stages, from the easiest to the hardest."""
     start: Annotated[int, Field(ge=0)] = 0
     """The stage that training begins with, counted from 0."""
     advance_at: Percent = 50
@@ -106,10 +110,13 @@ class ProposedLevel(FrozenModel):
     """A level and its purpose. With a chain, it is the stage of the chain that training begins with."""
 
     level: Level
+    """The settings of the level."""
     purpose: str = ""
+    """What the level is for, in a few words, for logs and reports."""
     skills: tuple[str, ...] = ()
     """The skills that the level is meant to teach."""
     chain: LevelChain | None = None
+    """The chain that the level begins; without one, training stays in the level."""
     weight: Weight = 1.0
     """The level's share of the training in levels, relative to the others of its proposal."""
     base: str = ""
@@ -156,6 +163,7 @@ class Proposal(FrozenModel):
     """The levels of one cycle. An empty proposal means training in the original."""
 
     levels: tuple[ProposedLevel, ...] = ()
+    """The levels that the next cycle trains in."""
     raw_reply: str = ""
     """The unparsed reply of a language model."""
     notes: tuple[str, ...] = ()
@@ -168,15 +176,20 @@ class AuditResult(FrozenModel):
     """What the audit of a level found before any training in it."""
 
     verdict: Literal["good", "doubtful", "bad"]
+    """If it is bad, `Designer.revise` may replace the proposal."""
     reasons: tuple[str, ...] = ()
+    """Why the level is not good."""
     findings: tuple[str, ...] = ()
+    """What else the audit found."""
 
 
 class SuccessRate(FrozenModel):
     """A success rate in percent: mean and standard deviation over groups of episodes."""
 
     mean: float
+    """The mean over the groups."""
     std: float
+    """The standard deviation over the groups."""
     standard_error: float = 0.0
     """The standard error of the rate over all episodes; earlier versions did not record it."""
 
@@ -190,7 +203,9 @@ class ChainOutcome(FrozenModel):
     stage: int
     """The number of the stage, from 0."""
     episodes: tuple[int, ...]
+    """The episodes of each stage."""
     successes: tuple[int, ...]
+    """The episodes of each stage in which the skill succeeded."""
 
 
 class LevelOutcome(FrozenModel):
@@ -200,11 +215,17 @@ class LevelOutcome(FrozenModel):
     """
 
     episodes: int
+    """Number of episodes."""
     reward: float
+    """Mean return of an episode."""
     skills: dict[str, float]
+    """Skill: success rate over all episodes."""
     first_third: dict[str, float]
+    """Skill: success rate over the first third of the episodes."""
     last_third: dict[str, float]
+    """Skill: success rate over the last third of the episodes."""
     chain: ChainOutcome | None = None
+    """How training went in the chain that began with the level."""
 
     @model_serializer(mode="wrap")
     def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -228,15 +249,20 @@ class EpisodeEnds(FrozenModel):
     """The episodes that ended for one reason."""
 
     cause: str
+    """The reason, in words."""
     episodes: int
+    """Number of episodes that ended for it."""
     median_length: float
+    """Their median length in steps."""
 
 
 class CycleDiagnosis(FrozenModel):
     """How the agent's episodes in the original went after a cycle."""
 
     episodes: int
+    """Number of episodes."""
     median_length: float
+    """Their median length in steps."""
     ends: tuple[EpisodeEnds, ...]
     """The most frequent first."""
     failures: dict[str, SkillFailure]
@@ -251,12 +277,15 @@ class Cycle(FrozenModel):
     steps: int
     """Steps of the agent so far."""
     proposal: Proposal
+    """The levels of the cycle, as its designer proposed them."""
     audits: tuple[AuditResult, ...]
+    """What the audit found, for each level."""
     outcomes: tuple[LevelOutcome | None, ...]
     """One per level; None where too few episodes ended."""
     success_rates: dict[str, SuccessRate]
     """In the original, measured without training, for the skills possible there."""
     reward: float
+    """Mean return of an episode in the original, measured without training."""
     diagnosis: CycleDiagnosis | None = None
     """Only for designers with `wants_diagnosis`."""
 
@@ -280,6 +309,7 @@ class TrainingFacts:
     mixed: bool
     """Whether levels and original are trained in at the same time, in the same batches."""
     observation: str
+    """What the agent observes."""
     gamma: float | None = None
     """Discount per step, if the learner has one."""
     memory: str | None = None
@@ -291,22 +321,31 @@ class Brief:
     """The world, the budget of levels and the measurement functions that a designer may use."""
 
     world: str
+    """The name of the world."""
     rules: str
+    """The rules of the world in prose."""
     skills: tuple[Skill, ...]
+    """The skills of the world."""
     Level: type[_Level]
+    """The class of the levels to propose."""
     skill_levels: Mapping[str, Mapping[str, Any]]
     """Skill: settings of a level in which its prerequisites are granted."""
     num_levels: int
+    """The number of levels to propose."""
     cycle: int
     """The number of the cycle, from 1."""
     num_cycles: int
+    """The number of cycles of the run."""
     seed: int
+    """The seed of the run."""
     setting_effects: Callable[[], SettingEffects] = dict
+    """For each value of a setting, the statistics of the maps that it changes most. It takes seconds to compute."""
     score_levels: Callable[[Sequence[_Level], ScoredBy], list[float]] | None = None
     """The score reached in each level."""
     success_rates: Callable[[Sequence[_Level]], list[dict[str, float]]] | None = None
     """The success rates of the agent in each level by skill, in percent, from a few episodes."""
     training: TrainingFacts | None = None
+    """How the agent trains."""
     reward_rule: str = ""
     """What the agent is rewarded for, in prose."""
     levels_per_cycle: int | None = None
@@ -321,6 +360,7 @@ class Designer(ABC):
     settings_type: ClassVar[type[Settings] | None] = None
     """The class of the designer's settings, if it has any. An instance of it is passed to `__init__`."""
     settings: Any = None
+    """The settings that were passed to `__init__`, an instance of `settings_type`."""
     wants_diagnosis: bool = False
     """Whether cycles contain a `CycleDiagnosis`, for which the agent plays more episodes after each of them."""
 

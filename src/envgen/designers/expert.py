@@ -36,6 +36,8 @@ UNKNOWN_RATE = 50.0  # of a level that cannot be measured: the highest learnabil
 
 
 class ExpertSettings(Settings):
+    """How the expert rules choose levels."""
+
     mastery_threshold: Percent = 80
     """The success rate in the original, in percent, at which a skill is mastered and gets no more levels, except
     to rehearse it."""

@@ -32,6 +32,8 @@ REPEATED_PREFIX = "fallback, as in the last cycle: "
 
 
 class LlmSettings(Settings):
+    """What a language model that designs is told, and how it is asked."""
+
     feedback: Feedback = "rich"
     """What the model is told about the agent and each cycle: nothing (none), success rates (paper), or also how the
     agent trains, where its episodes fail, what each level taught, and which earlier levels it can repeat or

@@ -33,6 +33,7 @@ class SampledLevel(NamedTuple):
     level_id: int
     """0 or higher. Results of the episode are reported under it."""
     level: Level
+    """The settings of the level."""
     learns: bool = True
     """If False, the agent plays the episode, but does not learn from it."""
     seed: int = NO_SEED

@@ -30,13 +30,19 @@ class LlmEvaluation(Result):
     """The results of a language model as the agent."""
 
     llm: str
+    """The language model."""
     settings: LlmAgentSettings
+    """How it was asked."""
     evaluation: Evaluation
+    """The results of the episodes."""
     episodes: tuple[EpisodeResult, ...]
-    usage: ChatUsage  # of all these episodes
+    """Each episode."""
+    usage: ChatUsage
+    """Calls, tokens and dollars of all episodes."""
 
     @property
     def unparsable(self) -> int:
+        """Answers from which no action could be read."""
         return sum(episode.unparsable for episode in self.episodes)
 
     def __str__(self) -> str:

@@ -13,6 +13,8 @@ PARALLEL = 4
 
 
 class LlmAgentSettings(Settings):
+    """What a language model that plays is asked and told."""
+
     questions: QuestionSet = "chain"
     """Questions per step: nine that build on each other, as in SPRING (chain), or only one, for the action (direct)."""
     num_past_actions: Annotated[int, Field(ge=0, le=100)] = 8

@@ -91,7 +91,9 @@ class Comparison:
     """One table per world or domain, and the unfinished runs, which are left out."""
 
     tables: tuple[Table, ...]
+    """A table per world or domain."""
     unfinished: tuple[Path, ...]
+    """The directories of runs that have not finished, which no table includes."""
 
     def markdown(self) -> str:
         """The tables as Markdown, with warnings and the unfinished runs."""

@@ -11,6 +11,8 @@ ENGINES: tuple[str, ...] = get_args(Engine)
 
 
 class SweepSettings(Settings):
+    """Where a sweep executes its runs, and how many at a time."""
+
     engine: Engine = "local"
     """Where the runs are executed: on this machine, as Slurm jobs (submitit), or on a Ray cluster."""
     workers: int | None = Field(default=None, ge=1)

@@ -49,10 +49,15 @@ class Step(NamedTuple):
     obs: Any
     """The observation after the step."""
     action: Action
+    """The action of the step."""
     reward: float
+    """The reward of the step."""
     terminated: bool
+    """Whether the episode has ended."""
     truncated: bool
+    """Whether the episode was cut off, for example by its limit of steps."""
     info: Mapping[str, Any]
+    """The info of the environment."""
     episode_return: float
     """Including this step."""
     episode_length: int
@@ -68,6 +73,7 @@ class GymnasiumEnv(ReplayedEnv):
     """An environment of a `GymnasiumWorld`. Its state is the seed of the episode and the actions so far."""
 
     world: "GymnasiumWorld"
+    """The world that made it."""
 
     def __init__(
         self, world: "GymnasiumWorld", levels: Sequence[Any], sample_levels: bool = True, render_mode: str | None = None

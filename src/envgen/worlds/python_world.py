@@ -37,7 +37,9 @@ class PythonEnv(RenderedEnv):
     """
 
     observation_space: spaces.Space[Any]
+    """The space of the observations; a subclass sets it."""
     action_space: spaces.Space[Any]
+    """The space of the actions. With `World.actions`, it is set to a `Discrete` space of that size."""
     max_episode_steps: int = 1000
     image_size: int = 64
     """Pixels along a side of `render_frame`'s image."""
@@ -183,6 +185,7 @@ class StateStats(NamedTuple):
     """The mean of each entry of the initial state."""
 
     means: dict[str, float]
+    """The mean by name of the entry."""
 
     def as_dict(self) -> dict[str, float]:
         return self.means
@@ -198,6 +201,7 @@ class PythonWorld(World):
     """
 
     env_class: ClassVar[type[PythonEnv]]
+    """The class of its environments."""
     num_workers: int | None = 1
     """Processes that step the environments. None: one per core, with at least 4 environments each."""
     metadata: ClassVar[Mapping[str, Any]] = {}

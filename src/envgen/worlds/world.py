@@ -27,7 +27,9 @@ class Skill(NamedTuple):
     """Something an agent can succeed at, and the skills that it requires."""
 
     name: str
+    """Its name in tables, results and `info`."""
     prerequisites: tuple[str, ...] = ()
+    """Names of the skills that it requires."""
 
 
 class SymbolMap(NamedTuple):
@@ -38,8 +40,11 @@ class SymbolMap(NamedTuple):
     """
 
     planes: int
+    """Kinds of symbols per cell."""
     rows: int
+    """Rows of cells."""
     columns: int
+    """Columns of cells."""
     center: int
     """The agent's cell, counted row by row."""
     facing_index: int | None = None
@@ -70,12 +75,15 @@ class TileGrid(NamedTuple):
     height: int
     """Height of a tile in pixels."""
     width: int
+    """Width of a tile in pixels."""
     top: int
     """Pixels above the first row."""
     left: int
     """Pixels left of the first column."""
     rows: int
+    """Rows of tiles."""
     columns: int
+    """Columns of tiles."""
     agent: int | None = None
     """The tile that shows the agent, counted row by row; None if that varies."""
 
@@ -339,11 +347,15 @@ class World(ABC):
     """A family of environments that share rules."""
 
     name: ClassVar[str]
+    """The name of the world in run directories, tables and figures."""
     Level: ClassVar[type[_Level]]
+    """The class of its levels, a subclass of `Level`."""
     skills: ClassVar[tuple[Skill, ...]]
+    """What agents are measured by. Vector environments count successes in this order."""
     actions: ClassVar[tuple[str, ...]]
     """Names of discrete actions; empty if actions are continuous."""
     observations: ClassVar[tuple[str, ...]]
+    """The kinds of observations that its environments offer, such as `"pixels"` and `"symbols"`."""
     rules: ClassVar[str]
     """The rules in prose, for designers and agents that are language models."""
     reward_rule: ClassVar[str] = ""
