@@ -25,15 +25,23 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("CONTRIBUTING.md", "SECURITY.md", "RELEASING.md", "CHANGELOG.md")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\]|!\[[^\]]*\]\([^)]*\))*)\]\(((?!\w+:|#)[^)\s]+)\)")
 FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
+
+
+def _members(module: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{module}.{name}" for name in names.split())
+
+
 REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {  # page: title, introduction, objects with docstrings
     "api": (
         "Public API",
         "The functions of `envgen`, and what they return. `Designer`, and `World` and `Level`, which are also in\n"
         "`envgen`, have pages of their own: [Designers](designers.md) and [Worlds](worlds.md).",
         (
-            *(f"envgen.{name}" for name in ("train", "resume", "evaluate", "load_policy", "make_world")),
-            *(f"envgen.{name}" for name in ("compare", "diagnose", "watch", "record_episodes", "check_world")),
-            *(f"envgen.{name}" for name in ("coevolve", "evaluate_llm_agent", "run_benchmark")),
+            *_members(
+                "envgen",
+                "train resume evaluate load_policy make_world compare diagnose watch record_episodes check_world "
+                "coevolve evaluate_llm_agent run_benchmark",
+            ),
             "envgen.TrainingRun", "envgen.curriculum.loop.TrainingSummary", "envgen.curriculum.evaluate.Evaluation",
             "envgen.runs.tables.Comparison", "envgen.curriculum.diagnosis.Diagnosis", "envgen.episodes_api.Recording",
             "envgen.CoevolutionRun", "envgen.coevolution.train.CoevolutionSummary",
@@ -44,14 +52,23 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {  # page: title, intro
     "worlds": (
         "Worlds",
         "How to write one is in the tutorial [A world of your own](../tutorials/world.md).",
-        ("envgen.worlds.world", "envgen.worlds.python_world", "envgen.worlds.gymnasium_world", "envgen.sb3"),
+        (
+            *_members(
+                "envgen.worlds.world",
+                "World Level LevelEnv LevelVectorEnv EpisodeInfo LevelStats Skill SymbolMap TileGrid Probe SkillCheck "
+                "EpisodeEnd sample_actions LevelError",
+            ),
+            *_members("envgen.worlds.gymnasium_world", "from_gymnasium Step"),
+            *_members("envgen.worlds.python_world", "PythonWorld PythonEnv"),
+            "envgen.sb3",
+        ),
     ),
     "levels": (
         "Levels",
         "The settings of the levels of each world, with their defaults, which are those of the original.",
         (
-            *(f"envgen.worlds.crafter.level.{name}" for name in ("CrafterLevel", "Inventory", "Vitals", "Near")),
-            *(f"envgen.worlds.heist.level.{name}" for name in ("HeistLevel", "HeldKeys", "OpenDoors")),
+            *_members("envgen.worlds.crafter.level", "CrafterLevel Inventory Vitals Near"),
+            *_members("envgen.worlds.heist.level", "HeistLevel HeldKeys OpenDoors"),
             "envgen.worlds.minigrid.level.MiniGridLevel", "envgen.worlds.walker.level.WalkerLevel",
         ),
     ),
@@ -59,9 +76,13 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {  # page: title, intro
         "Designers",
         "How to write one is in the tutorial [A designer of your own](../tutorials/designer.md).",
         (
-            "envgen.designers.designer", "envgen.designers.sampler.EpisodeDesigner",
-            "envgen.designers.sampler.LevelSampler", "envgen.designers.sampler.SampledLevel",
-            "envgen.designers.sampler.LevelMeasurements", "envgen.designers.buffer.LevelEpisode",
+            *_members(
+                "envgen.designers.designer",
+                "Designer Brief TrainingFacts Proposal ProposedLevel LevelChain AuditResult Cycle SuccessRate "
+                "LevelOutcome ChainOutcome CycleDiagnosis SkillFailure EpisodeEnds DesignerWrapper DesignError",
+            ),
+            *_members("envgen.designers.sampler", "EpisodeDesigner LevelSampler SampledLevel LevelMeasurements"),
+            "envgen.designers.buffer.LevelEpisode",
         ),
     ),
     "agents": (
@@ -77,13 +98,14 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {  # page: title, intro
         "Each of them is an option of the [command line](cli.md) and an entry of the mappings that `envgen.train`,\n"
         "`envgen.coevolve`, `envgen.evaluate_llm_agent` and `envgen.run_benchmark` take.",
         (
-            "envgen.curriculum.plan", "envgen.agents.settings", "envgen.agents.distillation.DistillationSettings",
-            "envgen.designers.llm.LlmSettings", "envgen.designers.llm.LlmConfig",
-            "envgen.designers.chat.runtime.LlmRuntime", "envgen.designers.chat.ledger.Budget",
-            "envgen.designers.expert.ExpertSettings", "envgen.designers.alpha.AlphaSettings",
-            "envgen.designers.sampler.ArchiveSettings", "envgen.designers.ued.DrSettings",
-            "envgen.designers.ued.SflSettings", "envgen.designers.ued.PlrSettings",
-            "envgen.designers.ued.AccelSettings", "envgen.designers.baselines.RandomSettings",
+            *_members("envgen.curriculum.plan", "TrainingPlan PracticeSettings"),
+            *_members("envgen.agents.settings", "PpoSettings LearnerSettings NetworkSettings"),
+            "envgen.agents.distillation.DistillationSettings",
+            *_members("envgen.designers.llm", "LlmConfig LlmSettings"), "envgen.designers.chat.runtime.LlmRuntime",
+            "envgen.designers.chat.ledger.Budget", "envgen.designers.expert.ExpertSettings",
+            "envgen.designers.alpha.AlphaSettings", "envgen.designers.sampler.ArchiveSettings",
+            *_members("envgen.designers.ued", "DrSettings SflSettings PlrSettings AccelSettings"),
+            "envgen.designers.baselines.RandomSettings",
             "envgen.llm_agent.settings", "envgen.benchmarks.settings", "envgen.sweep.settings",
             "envgen.coevolution.settings",
         ),

@@ -38,15 +38,15 @@ model-index:
 A policy that plays {world} from `{observation}` observations, trained with envgen in {steps:,} steps
 (variant `{variant}`, seed {seed}, {minutes:.0f} minutes on a shared machine).
 
+In the following, `{name}` stands for the path of this folder. The name alone works if the folder or `{name}.zip` is
+in `~/.cache/envgen/policies`.
+
 ```python
 import envgen
 
 policy = envgen.load_policy("{name}")
 print(envgen.evaluate(policy, episodes=64))
 ```
-
-`{name}` stands for the path of this folder. The name alone works if the folder or `{name}.zip` is in
-`~/.cache/envgen/policies`.
 
 From a shell: `envgen watch {name}`, `envgen evaluate {name} --video 3`.
 

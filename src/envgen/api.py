@@ -541,7 +541,7 @@ def load_policy(
     Args:
         folder: A run directory, a folder written by `policy.save`, or a release file such as `crafter-far.zip`. A name
             such as `"crafter-far"`, if there is no such path, loads the folder or release file of this name in
-            `~/.cache/envgen/policies` (or in `policies` of the folder that `ENVGEN_CACHE` names). `"hf:owner/name"`
+            `~/.cache/envgen/policies` (with `XDG_CACHE_HOME` or `ENVGEN_CACHE`, in another cache). `"hf:owner/name"`
             loads a policy from the Hugging Face Hub, of which only `policy.json` and `policy.safetensors` are read.
         device: The device of the network.
         world: The world of the run, if `make_world` cannot load it by its name.

@@ -95,7 +95,11 @@ class Learner(SupportsAct, Protocol):
         """A learner for these environments and others with the same spaces.
 
         Args:
+            envs: The environments to train in.
             settings: What `settings_for` returned; its defaults if None.
+            seed: Of the initial weights, the actions and the order of minibatches.
+            device: The device of the network.
+            compile: Run the network of the update through `torch.compile`.
             distributed: Join the process group of `torchrun`; False trains in this process alone.
         """
         ...
@@ -114,8 +118,12 @@ class Learner(SupportsAct, Protocol):
     ) -> None:
         """Train for about `steps` environment steps. May be called repeatedly with different environments.
 
-        `on_update` is called after every update; it may call `state`, and an exception it raises ends the training.
-        With `resume`, continue the phase of the state that was loaded together with these `envs`.
+        Args:
+            envs: The environments to train in.
+            steps: Environment steps, over all processes; whole rollouts are collected.
+            on_update: Called after every update; it may call `state`, and an exception it raises ends the training.
+            seed: The seed of the first reset.
+            resume: Continue the phase of the state that was loaded together with these `envs`.
         """
         ...
 

@@ -374,12 +374,23 @@ class Designer(ABC):
         """Propose the levels of the next cycle.
 
         Equal arguments must give equal levels, because an interrupted run calls this again.
+
+        Args:
+            brief: The world, the budget of levels, and functions that measure levels.
+            history: The finished cycles, the earliest first.
         """
 
     def revise(
         self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, audits: Sequence[AuditResult]
     ) -> Proposal | None:
-        """Return another proposal after the audit called a level bad, or None to keep this one."""
+        """Return another proposal after the audit called a level bad, or None to keep this one.
+
+        Args:
+            brief: As for `design`.
+            history: As for `design`.
+            proposal: What `design` returned.
+            audits: The results of the audit, one per level of the proposal.
+        """
         return None
 
     def begin_run(self) -> None:  # noqa: B027

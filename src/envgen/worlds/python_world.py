@@ -197,7 +197,7 @@ class StateStats(NamedTuple):
 class PythonWorld(World):
     """A world whose environments are `PythonEnv`s. A subclass sets the attributes of `World` and `env_class`.
 
-    Its environments have one kind of observation, which `observations` names.
+    Its environments provide only one kind of observation, which `observations` names.
     """
 
     env_class: ClassVar[type[PythonEnv]]

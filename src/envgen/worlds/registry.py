@@ -37,7 +37,12 @@ def make_world(world: "str | World | type[World]") -> World:
         [project.entry-points."envgen.worlds"]
         gridworld = "my_package.gridworld:GridWorld"
 
-    Raises WorldError if there is no such world or it cannot be imported.
+    Args:
+        world: The name of a world, which `envgen worlds` lists, such as `"crafter"`. `"module:Class"` names a world of
+            your own.
+
+    Raises:
+        WorldError: There is no such world, or it cannot be imported.
     """
     if isinstance(world, World):
         return world

@@ -416,19 +416,33 @@ class World(ABC):
             num_envs: By default one environment per level.
             seed: Environment i is seeded with `seed + i`; the first `reset()` begins its first episode.
             observation: One of `observations`.
-            kwargs: Further arguments of the world's environments.
+            kwargs: Further arguments of the world's environments, such as `autoreset_mode` or `render_mode`.
         """
 
     @abstractmethod
     def single(
         self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs: Any
     ) -> LevelEnv:
-        """Make a single environment of one level."""
+        """Make a single environment of one level.
+
+        Args:
+            level: A level, its settings, or None for the original.
+            seed: The seed of the first `reset()`.
+            observation: One of `observations`.
+            kwargs: Further arguments of the world's environments, such as `render_mode`.
+        """
 
     def single_rendered(
         self, level: Any = None, seed: int | None = None, observation: str | None = None, size: int = 512
     ) -> LevelEnv:
-        """Make a single environment whose `render()` returns an image, with sides of `size` pixels where possible."""
+        """Make a single environment whose `render()` returns an image.
+
+        Args:
+            level: A level, its settings, or None for the original.
+            seed: The seed of the first `reset()`.
+            observation: One of `observations`. Default: the first of them.
+            size: Width and height of the image in pixels, where the world can draw images of any size.
+        """
         return self.single(level, seed, observation or self.observations[0], render_mode="rgb_array")
 
     def status(self, info: Mapping[str, Any]) -> Mapping[str, int]:
@@ -437,11 +451,22 @@ class World(ABC):
 
     @abstractmethod
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> LevelStats:
-        """Generate one map of the level per seed and return statistics over them."""
+        """Generate maps of a level and return statistics over them.
+
+        Args:
+            level: A level, its settings, or None for the original.
+            seeds: The seed of each map.
+        """
 
     @abstractmethod
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
-        """Render one map of each level under its title, with seeds `seed`, `seed + 1`, ..."""
+        """Draw one map of each level from above, each under its title.
+
+        Args:
+            levels: Title: level.
+            columns: Maps in a row.
+            seed: The seed of the first map; the others have the following ones.
+        """
 
     def reachable_skills(self, level: Any, stats: Any) -> set[str]:
         """The skills that are possible in a level, given its `level_stats`."""
