@@ -378,9 +378,9 @@ def _train(
 
 def terminal(verbose: bool) -> "tuple[Console, Callable[[str], None]]":
     """A console and a function that prints a line on it. Only the main process of several prints."""
-    from rich.console import Console
+    from envgen.runs.display import TerminalConsole
 
-    console = Console(quiet=not (verbose and is_main_process()), soft_wrap=True)
+    console = TerminalConsole(quiet=not (verbose and is_main_process()), soft_wrap=True)
 
     def log(text: str) -> None:
         console.print(printable(text, keep="\n"), markup=False, highlight=False)
@@ -389,7 +389,7 @@ def terminal(verbose: bool) -> "tuple[Console, Callable[[str], None]]":
 
 
 def is_main_process() -> bool:
-    return os.environ.get("RANK", "0") == "0"
+    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
 
 
 def check_device(device: str, is_local: bool = True) -> None:

@@ -1,5 +1,6 @@
 """Commands that look at worlds and levels."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -63,6 +64,19 @@ def test_invalid_level_file_prints_a_one_line_error(tmp_path, text, message, mon
     if text is not None:
         (tmp_path / "level.json").write_text(text)
     assert message in get_error_line(["stats", "level.json"], monkeypatch, capsys)
+
+
+def test_a_picture_that_cannot_be_written_replaces_nothing(tmp_path, monkeypatch, capsys):
+    def fill_the_disk(file, data):
+        file.write_bytes(b"")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("envgen.runs.store.write_flushed", fill_the_disk)
+    (tmp_path / "preview.png").write_text("earlier")
+    line = get_error_line(["preview", "--seeds", "1"], monkeypatch, capsys)
+    assert line.endswith("cannot write preview.png: No space left on device")
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"preview.png": "earlier"}
 
 
 @pytest.mark.parametrize(

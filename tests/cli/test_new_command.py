@@ -1,5 +1,6 @@
 """`envgen new world` writes a package that installs and passes its own tests."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -69,6 +70,21 @@ def test_existing_folders_are_not_changed(package, tmp_path, monkeypatch, capsys
     assert sorted(package.rglob("*")) == before
     run_in_process([*arguments, str(tmp_path / "a" / "b")], monkeypatch)
     assert (tmp_path / "a" / "b" / "src" / "coin_grid" / "world.py").exists()
+
+
+def test_nothing_is_left_of_a_package_that_could_not_be_written(tmp_path, monkeypatch, capsys):
+    write_text = Path.write_text
+
+    def fill_the_disk(file, *args):
+        write_text(file, "")
+        if file.suffix == ".py":
+            raise OSError(errno.ENOSPC, "No space left on device", str(file))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "write_text", fill_the_disk)
+    line = get_error_line(["new", "world", "coin-grid"], monkeypatch, capsys)
+    assert line.endswith("cannot write coin-grid/src/coin_grid/__init__.py: No space left on device")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_generated_code_is_linted(package):

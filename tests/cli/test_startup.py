@@ -147,6 +147,22 @@ def test_a_closed_pipe_is_not_an_error():
     assert "Exception" not in result.stderr
 
 
+def test_help_is_printed_in_a_narrow_terminal():
+    result = envgen("compare", "--help", COLUMNS="1")
+    assert result.returncode == 0
+    assert "usage: envgen compare" in result.stdout
+
+
+def test_a_deleted_current_directory_is_explained(tmp_path):
+    (tmp_path / "deleted").mkdir()
+    command = f"rmdir ../deleted; {sys.executable} -m envgen designers"
+    result = subprocess.run(["bash", "-c", command], cwd=tmp_path / "deleted", capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr == (
+        "envgen: the current directory cannot be used (No such file or directory); change to another one\n"
+    )
+
+
 def test_worlds_and_designers_are_listed():
     worlds = envgen("worlds").stdout
     assert "crafter: 17 actions, 22 skills" in worlds

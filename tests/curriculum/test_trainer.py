@@ -124,6 +124,21 @@ def test_an_interrupted_update_is_saved_even_if_its_progress_cannot_be_printed(t
     assert num_lines(tmp_path) == 2
 
 
+def test_an_interrupt_while_the_end_of_a_phase_is_saved_loses_nothing(tmp_path, monkeypatch):
+    trainer = make_trainer(tmp_path, save_every=1e9)
+    save = trainer.save
+
+    def save_slowly():
+        signal.raise_signal(signal.SIGTERM)
+        save()
+
+    monkeypatch.setattr(trainer, "save", save_slowly)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run_phase("one", [CrafterLevel(length=4)], 64)
+    trainer.run.close()
+    assert load_latest(tmp_path / "checkpoints").values["finished_phases"] == ["one"]
+
+
 def test_progress_lines_hold_the_steps_of_each_level(tmp_path):
     lines = []
     trainer = make_trainer(tmp_path, num_envs=4, on_progress=lines.append)

@@ -178,6 +178,31 @@ def test_mp4_files_have_the_world_s_frame_rate(recording, tmp_path):
     assert not list((tmp_path / "new" / "folder").glob(".*"))
 
 
+@pytest.mark.parametrize("kept", [0, 1000, -100])
+def test_an_incomplete_mp4_file_replaces_nothing(recording, tmp_path, monkeypatch, kept):
+    """As on a full disk: ffmpeg writes a part of the file, and imageio-ffmpeg does not say so."""
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    (tmp_path / "best-1.mp4").write_text("earlier")
+    write_frames = imageio_ffmpeg.write_frames
+
+    def write_incompletely(path, *args, **kwargs):
+        writer = write_frames(path, *args, **kwargs)
+        try:
+            frame = yield writer.send(None)
+            while True:
+                frame = yield writer.send(frame)
+        finally:
+            writer.close()
+            with open(path, "rb+") as file:
+                file.truncate(max(0, kept if kept >= 0 else file.seek(0, 2) + kept))
+
+    monkeypatch.setattr(imageio_ffmpeg, "write_frames", write_incompletely)
+    with pytest.raises(VideoError, match=r"cannot write .*best-1.mp4: ffmpeg did not complete the file; is the disk"):
+        recording.write_videos(tmp_path, 1, best=True, video_format="mp4")
+    assert [file.name for file in tmp_path.iterdir()] == ["best-1.mp4"]
+    assert (tmp_path / "best-1.mp4").read_text() == "earlier"
+
+
 def test_long_animations_lose_their_first_steps(recording, tmp_path, monkeypatch):
     monkeypatch.setattr(videos, "MAX_ANIMATION_FRAMES", 4)
     episode, messages = max(recording.episodes, key=lambda episode: len(episode.actions)), []
@@ -189,13 +214,10 @@ def test_long_animations_lose_their_first_steps(recording, tmp_path, monkeypatch
 def test_links_in_the_folder_are_not_followed(recording, tmp_path):
     """The folder may be that of someone else's run."""
     pytest.importorskip("imageio_ffmpeg")
-    folder, other = tmp_path / "videos", tmp_path / "other"
+    folder = tmp_path / "videos"
     folder.mkdir()
-    other.write_text("mine")
-    (folder / ".best-1.mp4.tmp.mp4").symlink_to(other)
     (folder / ".writable").symlink_to(tmp_path / "new")
     recording.write_videos(folder, 1, best=True, video_format="mp4")
-    assert other.read_text() == "mine"
     assert not (tmp_path / "new").exists()
     assert [file.name for file in folder.iterdir() if not file.is_symlink()] == ["best-1.mp4"]
 

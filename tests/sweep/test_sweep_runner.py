@@ -5,10 +5,12 @@ import json
 import os
 import signal
 from collections import deque
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
 
+from envgen.api import terminal
 from envgen.errors import EnvgenError
 from envgen.sweep.display import SweepDisplay
 from envgen.sweep.engines.engine import Engine, JobEnd
@@ -188,6 +190,19 @@ def test_a_closed_terminal_does_not_keep_the_runs_from_ending(tmp_path):
     assert not Sweep(tmp_path, runs, retries=0).run(engine, Display(Console(file=Terminal()), live=False))
     assert engine.interrupted
     assert runs[0].state == "interrupted"
+
+
+def test_a_sweep_goes_on_when_the_reader_of_its_output_has_ended(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    runs = make_runs(tmp_path, "a", "b")
+    with suppress(BrokenPipeError), open(writer, "w") as output:  # closing it writes what is left
+        console = terminal(verbose=True)[0]
+        console.file = output
+        with pytest.raises(BrokenPipeError):  # and not SystemExit, as with rich's own console
+            console.print("hello")
+        assert Sweep(tmp_path, runs).run(ScriptedEngine({}), SweepDisplay(console, live=False))
+    assert [run.state for run in runs] == ["finished", "finished"]
 
 
 def test_a_killed_run_is_resumed_as_long_as_it_advances(tmp_path):

@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import distributed, nn
 
+from envgen.errors import EnvgenError
+
 Minibatch = dict[str, torch.Tensor]
 T = TypeVar("T")
 R = TypeVar("R")
@@ -233,6 +235,25 @@ def split_minibatch(minibatch: Minibatch, num_chunks: int) -> list[Minibatch]:
 # ----------------------------------------------------------------------------------------------------------- processes
 
 
+class ProcessGroupError(EnvgenError):
+    """The environment variables of `torchrun` contradict each other. The message says which."""
+
+
+def _num_processes() -> int:
+    """The number of processes that `torchrun` started, from the environment variables that it sets."""
+    size = os.environ.get("WORLD_SIZE", "1")
+    if size == "1":
+        return 1
+    advice = "start several processes with torchrun, or unset WORLD_SIZE to train in one"
+    if not size.isdecimal():
+        raise ProcessGroupError(f"the environment variable WORLD_SIZE is {size!r}, which is not a number; {advice}")
+    if missing := [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+        raise ProcessGroupError(
+            f"the environment variable WORLD_SIZE is {size}, but these are not set: {', '.join(missing)}; {advice}"
+        )
+    return int(size)
+
+
 class ProcessGroup:
     """The processes that train one learner together; by default this process alone.
 
@@ -249,7 +270,7 @@ class ProcessGroup:
     @classmethod
     def join(cls, device: torch.device) -> "ProcessGroup":
         """The group that `torchrun` started this process in, or a group of one."""
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        if _num_processes() == 1:
             return cls()
         if not distributed.is_initialized():
             set_device(device)

@@ -1,11 +1,14 @@
 """What the commands share: input checks, and one-line error messages."""
 
+import io
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from PIL.Image import Image
 
 from envgen import imports
 from envgen.api import is_main_process
@@ -14,6 +17,7 @@ from envgen.designers.chat.protocol import AmbiguousError, RejectedError, Retrya
 from envgen.designers.designer import LevelChain
 from envgen.errors import EnvgenError
 from envgen.runs.files import parse_json, read_regular, suggest_path
+from envgen.runs.store import write_bytes
 from envgen.settings import format_choice_error
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import LevelError, SupportsReference, World
@@ -141,6 +145,13 @@ def prepare_png(file: Path) -> Path:
     except OSError as error:
         raise UserError(f"cannot write {file}: {error.strerror}") from None
     return file
+
+
+def write_png(image: Image, file: Path) -> None:
+    """Write an image to a file that `prepare_png` has checked."""
+    content = io.BytesIO()
+    image.save(content, "PNG")
+    write_bytes(file, content.getvalue())
 
 
 EXTENDING_FLAGS = {"--extend", "--cycles", "--final-steps"}

@@ -12,7 +12,7 @@ from tyro.conf import Positional
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import World, sample_actions
 
-from .common import UserError, prepare_png, require_extra, require_seed
+from .common import UserError, prepare_png, require_extra, require_seed, write_png
 from .options import default
 
 DEMO_LEVELS = {
@@ -42,7 +42,7 @@ def demo(out: Path = Path("out"), seed: int = 0) -> None:
     from .train import train_command
 
     image_file = prepare_png(out / "crafter_levels.png")
-    make_world("crafter").render_levels(DEMO_LEVELS).save(image_file)
+    write_png(make_world("crafter").render_levels(DEMO_LEVELS), image_file)
     print(f"Environments of {len(DEMO_LEVELS)} levels: {image_file}\n")
     folder = out / f"demo-{seed}"
     train_command([])("crafter", preset="quick", designer="expert", seed=seed, folder=folder)

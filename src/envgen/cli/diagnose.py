@@ -53,10 +53,9 @@ def diagnose(
     if seed is not None:
         require_seed(seed)
     require_run(run)
-    from rich.console import Console
-
     from envgen import api
     from envgen.report.diagnosis import diagnosis_tables, plot_diagnosis
+    from envgen.runs.display import TerminalConsole
     from envgen.runs.store import write_json
 
     policy, chosen = load_policy_and_world(run, device, world, learner)
@@ -68,7 +67,7 @@ def diagnose(
     )  # fmt: skip
     document = result.model_dump(mode="json")
     print(result.evaluation.summary)
-    console = Console()
+    console = TerminalConsole()
     console.print(diagnosis_tables(document))
     write_json(folder / "diagnosis.json", document)
     plot_diagnosis(folder, folder / "diagnosis.png")

@@ -8,7 +8,7 @@ from tyro.conf import Positional
 from envgen.text import printable
 from envgen.worlds.registry import WorldError, make_world, world_names
 
-from .common import UserError, prepare_png, read_level, require_positive, require_seed
+from .common import UserError, prepare_png, read_level, require_positive, require_seed, write_png
 from .options import NONE, default, flag
 
 MAX_PREVIEWS = 64
@@ -50,7 +50,8 @@ def preview(
         raise UserError(f"--seeds must be at most {MAX_PREVIEWS}, not {seeds}: all are drawn into {out}")
     chosen = make_world(world)
     parsed, image_file = read_level(level, chosen), prepare_png(out)
-    chosen.render_levels({f"seed {seed}": parsed for seed in range(seeds)}, columns=min(4, seeds)).save(image_file)
+    images = chosen.render_levels({f"seed {seed}": parsed for seed in range(seeds)}, columns=min(4, seeds))
+    write_png(images, image_file)
     print(f"{seeds} environments: {image_file}")
     stats(level, world)
 

@@ -29,6 +29,7 @@ from .train import train_command
 from .watch import watch
 
 NEWLINE = "\n"
+MIN_COLUMNS = 20  # in a narrower terminal, tyro would never finish the help
 DESCRIPTION = (
     "Train agents in environments that a designer adapts to them. `envgen COMMAND --help` shows the options of a "
     "command, and `envgen --version` the version."
@@ -62,6 +63,14 @@ def commands(args: Sequence[str], run_args: Sequence[str] = ()) -> dict[str, Cal
         "bench": bench,
         "migrate": migrate,
     }
+
+
+def check_current_folder() -> None:
+    """Raise UserError if the current directory has been deleted: then PyTorch, for one, cannot be loaded."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UserError(f"the current directory cannot be used ({error.strerror}); change to another one") from None
 
 
 def check_no_empty(args: Sequence[str]) -> None:
@@ -98,6 +107,8 @@ def main() -> None:
         if getattr(sys, name) is None:  # whoever started the command has closed it
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     args = sys.argv[1:]
+    if os.environ.get("COLUMNS", "").isdecimal() and 0 < int(os.environ["COLUMNS"]) < MIN_COLUMNS:
+        os.environ["COLUMNS"] = str(MIN_COLUMNS)
     if args == ["--version"]:
         print(f"envgen {__version__}")
         return
@@ -105,6 +116,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")
     run_args: list[str] = []
     try:
+        check_current_folder()
         check_no_empty(args)
         if args[:1] == ["sweep"]:
             own_args, run_args = split_args(args[1:])

@@ -2,6 +2,7 @@
 
 import keyword
 import re
+import shutil
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,17 +47,22 @@ def new(
     if keyword.iskeyword(package) or keyword.iskeyword(title) or find_spec(package) is not None:
         raise UserError(f"the name {name!r} is taken by a Python keyword or an installed package; choose another name")
     values = {"name": name, "package": package, "title": title, "version": __version__}
-    folder = folder or Path(name)
+    folder, is_created = folder or Path(name), False
     try:
         folder.mkdir(parents=True)
+        is_created = True
         for template, target in FILES.items():
             text = files("envgen").joinpath(f"templates/{kind}/{template}.template").read_text("utf-8")
             file = folder / target.format(package=package)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(Template(text).substitute(values), "utf-8")
-            print(f"Written: {file}")
+        written = [folder / target.format(package=package) for target in FILES.values()]
     except FileExistsError:
         raise UserError(f"{folder} already exists; choose another folder with --folder") from None
     except OSError as error:
+        if is_created:
+            shutil.rmtree(folder, ignore_errors=True)  # so that the command can be repeated
         raise UserError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+    for file in written:
+        print(f"Written: {file}")
     print(f"Next: pip install -e {folder}, then envgen train {name}")

@@ -155,9 +155,11 @@ class PhaseTrainer:
             # with several processes, none saves in mid-phase, and none could stop while it waits for the others
             with GracefulInterrupt(handle_sigterm=learner.process_group.size == 1) as interrupt:
                 learner.train(phase.envs, steps, partial(self._on_update, phase, interrupt), resume=resume)
-        self.finished_phases, self.current_phase = [*self.finished_phases, name], None
-        if learner.process_group.is_main:
-            self.save()
+                self.finished_phases, self.current_phase = [*self.finished_phases, name], None
+                if learner.process_group.is_main:
+                    self.save()
+        if interrupt.requested:  # while saving
+            raise KeyboardInterrupt
 
     def _make_envs(self, levels: Sequence[Level | LevelChain], sampled: bool) -> "PhaseEnvs":
         """Make the environments of this process for the next phase."""

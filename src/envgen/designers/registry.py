@@ -47,7 +47,7 @@ def designer_names() -> tuple[str, ...]:
 
 def designer_descriptions() -> dict[str, str]:
     """One line about each designer."""
-    return {name: (inspect.getdoc(load_designer_class(name)) or "").split("\n")[0] for name in DESIGNERS}
+    return {name: inspect.cleandoc(load_designer_class(name).__doc__ or "").split("\n")[0] for name in DESIGNERS}
 
 
 def settings_class(designer: str) -> type[Settings] | None:

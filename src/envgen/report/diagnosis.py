@@ -130,6 +130,8 @@ def describe_bottleneck(bottleneck: Json) -> str:
 
 def plot_diagnosis(folder: Path, file: Path) -> None:
     """Draw the `diagnosis.json` of a run directory as a PNG: ends of episodes, success rates, a funnel per skill."""
+    import matplotlib.figure  # noqa: F401  its errors are not those of the file
+
     with reading(folder / "diagnosis.json"):
         png = _draw_diagnosis(read_json(folder / "diagnosis.json"))
     write_bytes(file, png)

@@ -1,6 +1,7 @@
 """Videos of episodes: MP4 with imageio-ffmpeg, else animated WebP or GIF."""
 
 import io
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
@@ -92,21 +93,36 @@ def _write_mp4(frames: Iterable[np.ndarray], file: Path, fps: float, size: tuple
     """H.264 with 4:2:0 chroma, which every browser and player can show."""
     import imageio_ffmpeg
 
-    temporary = file.with_name(f".{file.name}.tmp.mp4")
-    temporary.unlink(missing_ok=True)  # ffmpeg would follow a symbolic link
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}.mp4")  # several processes may write the file
     options: dict[str, Any] = {"fps": fps, "codec": "libx264", "quality": 5, "ffmpeg_log_level": "error"}
     writer = imageio_ffmpeg.write_frames(str(temporary), size, **options, output_params=["-movflags", "+faststart"])
+    num_frames = 0
     try:
         writer.send(None)
         for frame in frames:
             writer.send(np.ascontiguousarray(frame))
+            num_frames += 1
         writer.close()
-        if not temporary.exists() or not temporary.stat().st_size:
-            raise OSError("ffmpeg wrote nothing")
+        if _count_frames(temporary) != num_frames:  # ffmpeg's exit code is not known here
+            raise OSError("ffmpeg did not complete the file; is the disk full?")
         temporary.replace(file)
+    except OSError as error:  # that of imageio-ffmpeg has no errno
+        if "Broken pipe" in str(error):
+            raise OSError("ffmpeg ended too early; is the disk full?") from None
+        raise
     finally:
         writer.close()
         temporary.unlink(missing_ok=True)
+
+
+def _count_frames(file: Path) -> int:
+    """The number of frames of a video; 0 if it cannot be read."""
+    import imageio_ffmpeg
+
+    try:
+        return imageio_ffmpeg.count_frames_and_secs(str(file))[0]
+    except RuntimeError:  # whatever ffmpeg prints about a damaged file
+        return 0
 
 
 def _write_animation(frames: Iterable[np.ndarray], file: Path, fps: float, video_format: VideoFormat) -> None:

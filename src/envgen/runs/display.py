@@ -58,6 +58,13 @@ class LiveDisplay:
             self.live.stop()
 
 
+class TerminalConsole(Console):
+    """A console that raises BrokenPipeError when the reader of its output has ended; rich's exits with code 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
 class ProgressDisplay(LiveDisplay, ABC):
     """A context manager, called with each progress line after it was written to the run directory.
 
@@ -71,7 +78,7 @@ class ProgressDisplay(LiveDisplay, ABC):
     def __init__(
         self, total: int, console: Console | None = None, folder: Path | None = None, live: bool | None = None
     ):
-        super().__init__(console or Console(), live)
+        super().__init__(console or TerminalConsole(), live)
         self.total, self.folder = total, folder
         self._last_log = float("-inf")
         self._has_history = False

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend, make_backend
+from envgen.designers.chat.http import ssl_context
 from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import (
     MAX_REPLY_CHARS,
     AmbiguousError,
     ChatError,
     ChatRequest,
+    ConnectionSetupError,
     Message,
     RejectedError,
     RetryableError,
@@ -186,6 +188,29 @@ def test_an_unreachable_server_is_retryable(kind):
 @pytest.mark.parametrize(("wait", "seconds"), [("7", 7), ("0.5", 0.5), ("soon", None), ("nan", None), ("-3", 0)])
 def test_retry_after_is_read(kind, wait, seconds):
     assert exchange(kind, status(429, wait=wait))[0].retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("ALL_PROXY", "socks9://127.0.0.1:9", "ValueError"),
+        ("HTTP_PROXY", "http://me:planted-password@proxy:abc", "InvalidURL"),
+        ("SSL_CERT_FILE", "missing.pem", "FileNotFoundError"),
+    ],
+)
+def test_a_connection_that_cannot_be_set_up_is_explained_and_costs_nothing(name, value, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for variable in ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.lower(), raising=False)
+    monkeypatch.setenv(name, value)
+    ssl_context.cache_clear()
+    error, server = exchange(OpenAIBackend, completion("yes"))
+    assert isinstance(error, ConnectionSetupError)
+    assert error.kind == "retryable"  # it counts no tokens
+    assert re.search(rf"no connection can be set up \({message}: .*\); check the environment variables", str(error))
+    assert "planted-password" not in str(error)
+    assert not server.requests
 
 
 def test_retry_after_may_be_a_date():

@@ -21,6 +21,7 @@ from .protocol import (
     Backend,
     ChatError,
     ChatRequest,
+    ConnectionSetupError,
     Message,
     RejectedError,
     Reply,
@@ -180,7 +181,7 @@ class HttpBackend(Backend):
             if cause in CONNECT_ERRORS:
                 raise RetryableError(f"{self.label} cannot be reached ({cause}); is the server running?") from None
             raise AmbiguousError(f"{self.label} closed the connection in the middle of a response ({cause})") from None
-        except (AmbiguousError, RetryableError) as error:
+        except (AmbiguousError, ConnectionSetupError, RetryableError) as error:
             raise type(error)(f"{self.label}: {error}") from None
         body = self._decode(content)
         if isinstance(body, str):

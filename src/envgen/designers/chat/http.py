@@ -6,6 +6,7 @@ Imports httpx2, which the openai and anthropic packages install: import this mod
 import functools
 import logging
 import queue
+import re
 import socket
 import ssl
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 
 import httpx2
 
-from .protocol import AmbiguousError, RetryableError, redact_url
+from .protocol import AmbiguousError, ConnectionSetupError, RetryableError, redact_url
 
 MAX_RESPONSE_BYTES = 4_000_000  # far more than any reply needs, before and after decompression
 MAX_PART_BYTES = 1 << 20  # decompressed at once
@@ -83,11 +84,20 @@ class Connection:
 def call_with_deadline(send: Callable[[httpx2.Client], bytes], deadline: Deadline) -> bytes:
     """Return `send(client)`, or end its connection at the deadline and raise AmbiguousError or RetryableError.
 
+    Raises ConnectionSetupError if the settings of proxies or certificates in the environment are wrong.
+
     httpx2's own timeouts limit each wait for the next bytes, so a server that sends a byte now and then never exceeds
     them. Here the call runs in a thread, so that the deadline holds in every phase, including the DNS lookup.
     """
     connection, results = Connection(), queue.SimpleQueue[tuple[bytes, BaseException | None]]()
-    client = http_client(connection, deadline.seconds + GRACE)
+    try:
+        client = http_client(connection, deadline.seconds + GRACE)
+    except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
+        reason = re.sub(r"//[^/\s]*@", "//", f"{type(error).__name__}: {error}")  # without a password
+        raise ConnectionSetupError(
+            f"no connection can be set up ({reason}); check the environment variables of proxies (ALL_PROXY, "
+            "HTTP_PROXY, HTTPS_PROXY) and certificates (SSL_CERT_FILE, SSL_CERT_DIR)"
+        ) from None
 
     def run() -> None:
         try:

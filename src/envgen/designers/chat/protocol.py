@@ -51,6 +51,12 @@ class AmbiguousError(ChatError):
     kind = "ambiguous"
 
 
+class ConnectionSetupError(ChatError):
+    """A connection could not be set up, for example because of a wrong proxy. Nothing was sent."""
+
+    kind = "retryable"
+
+
 class RejectedError(ChatError):
     """The server rejects this request for good: a wrong key, an unknown model."""
 
