@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -295,8 +296,8 @@ def test_short_and_empty_lines_are_accepted(line, capsys, monkeypatch):
     assert f"You are at {int(line == 'right')} of 5." in capsys.readouterr().out
 
 
-def run_in_pseudo_terminal(prompt: str, *keys: bytes) -> tuple[int, str, bool]:
-    """Play with these keys, which are sent once `prompt` is on the screen.
+def run_in_pseudo_terminal(prompt: str, *keys: bytes | signal.Signals) -> tuple[int, str, bool]:
+    """Play with these keys, which are sent once `prompt` is on the screen. A signal is sent to the process.
 
     Returns the exit code, the output, and whether the settings of the terminal were restored.
     """
@@ -323,7 +324,10 @@ def run_in_pseudo_terminal(prompt: str, *keys: bytes) -> tuple[int, str, bool]:
         for k, key in enumerate(keys):
             start = len(output)
             read_until(lambda start=start, k=k: ("\x1b[J" if k else prompt) in output[start:])
-            os.write(controller, key)
+            if isinstance(key, bytes):
+                os.write(controller, key)
+            else:
+                process.send_signal(key)
         read_until(lambda: process.poll() is not None)
         with suppress(BlockingIOError):
             output += os.read(controller, 65536).decode()
@@ -332,6 +336,12 @@ def run_in_pseudo_terminal(prompt: str, *keys: bytes) -> tuple[int, str, bool]:
         process.kill()
         os.close(controller)
         os.close(terminal)
+
+
+def test_the_terminal_is_restored_if_the_game_is_terminated():
+    code, output, restored = run_in_pseudo_terminal("quit", b"\x1b[C", signal.SIGTERM)
+    assert (code, restored) == (0, True)  # as after Ctrl-C
+    assert output.index("\x1b[?1049h") < output.rindex("\x1b[?25h\x1b[?1049l")
 
 
 def test_pseudo_terminal_plays_at_once_and_is_restored():

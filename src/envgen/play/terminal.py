@@ -7,16 +7,19 @@ the final screen. Worlds without text are shown as pictures, if the output is a 
 import os
 import re
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import wrap
+from types import FrameType
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from envgen.interrupts import signal_handler
 from envgen.worlds.world import LevelEnv, World
 
 from .session import GameSession, PlayError
@@ -197,9 +200,13 @@ else:
         raw[6][termios.VSUSP] = raw[6][termios.VQUIT] = b"\0"
         try:
             termios.tcsetattr(terminal, termios.TCSAFLUSH, raw)
-            yield
+            with signal_handler((signal.SIGTERM,), _interrupt):  # it would leave the terminal in this mode, too
+                yield
         finally:
             termios.tcsetattr(terminal, termios.TCSAFLUSH, original)
+
+    def _interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
 
     def read_keys(timeout: float | None = None) -> list[str]:
         """Wait for input, at most `timeout` seconds, and return its keys; none if there are none with a name."""

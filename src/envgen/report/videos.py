@@ -120,7 +120,7 @@ def _count_frames(file: Path) -> int:
     import imageio_ffmpeg
 
     try:
-        return imageio_ffmpeg.count_frames_and_secs(str(file))[0]
+        return imageio_ffmpeg.count_frames_and_secs(str(file))[0] or 0
     except RuntimeError:  # whatever ffmpeg prints about a damaged file
         return 0
 
