@@ -4,13 +4,14 @@ The others are in `coevolution_api.py`, `episodes_api.py`, `llm_agent_api.py` an
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from envgen.console import is_main_process, terminal
 from envgen.designers.chains import parse_levels_or_chains
 from envgen.designers.designer import Designer
 from envgen.designers.registry import build_designer, check_designer_type, rebuild_designer, resume_runtime
@@ -25,13 +26,11 @@ from envgen.settings import (
     to_number,
     to_path,
 )
-from envgen.text import printable, to_file_name, to_label
+from envgen.text import to_file_name, to_label
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import Level, World
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from envgen.agents.learner import Learner
     from envgen.agents.policy import Policy
     from envgen.agents.settings import LearnerSettings, NetworkSettings
@@ -374,22 +373,6 @@ def _train(
             initial_policy=a.initial_policy,
         )  # fmt: skip
     return TrainingRun(folder, summary, world, a.learner)
-
-
-def terminal(verbose: bool) -> "tuple[Console, Callable[[str], None]]":
-    """A console and a function that prints a line on it. Only the main process of several prints."""
-    from envgen.runs.display import TerminalConsole
-
-    console = TerminalConsole(quiet=not (verbose and is_main_process()), soft_wrap=True)
-
-    def log(text: str) -> None:
-        console.print(printable(text, keep="\n"), markup=False, highlight=False)
-
-    return console, log
-
-
-def is_main_process() -> bool:
-    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
 
 
 def check_device(device: str, is_local: bool = True) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from envgen.api import OUT, REPEAT, ArgumentError, is_main_process, terminal
+from envgen.api import OUT, REPEAT, ArgumentError
 from envgen.coevolution.settings import DEFAULT_SAVE_EVERY, MODEL_CURRICULUM, MODEL_PLAN
+from envgen.console import is_main_process, terminal
 from envgen.imports import require_extra
 from envgen.settings import Settings, check_seconds, format_choice_error, format_validation_error, to_integer, to_path
 from envgen.text import to_label

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from envgen.api import OUT, ArgumentError, terminal
+from envgen.api import OUT, ArgumentError
+from envgen.console import terminal
 from envgen.imports import require_extra
 from envgen.settings import format_validation_error, to_integer, to_path
 from envgen.text import model_label, to_file_name

@@ -13,7 +13,7 @@ from envgen.agents.networks import run_network
 from envgen.agents.parallel import ProcessGroup, ProcessGroupError, ThreadedGradients, padded_size, supports_bf16
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
-from envgen.api import is_main_process
+from envgen.console import is_main_process
 from envgen.worlds.crafter.env import CrafterVectorEnv
 
 CPU = torch.device("cpu")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from commands import get_error_line
 
-from envgen import api
 from envgen.cli.common import UserError, prepare_png, resume_hint
+from envgen.console import terminal
 from envgen.designers.chat.ledger import LedgerError
 from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
 from envgen.errors import EnvgenError
@@ -30,7 +30,7 @@ def test_errors_reach_the_terminal_without_escapes(monkeypatch, capsys):
 
 
 def test_messages_of_a_run_reach_the_terminal_without_escapes(capsys):
-    _, log = api.terminal(verbose=True)
+    _, log = terminal(verbose=True)
     log(f"Cycle 1: 1 levels\n  1 {ESCAPES}[red]")  # a purpose in the levels.json of a foreign run
     out = capsys.readouterr().out
     assert out == "Cycle 1: 1 levels\n  1  [2J ]0;title  31m    [red]\n"
@@ -56,6 +56,7 @@ def test_other_errors_and_other_processes_say_nothing_about_resuming(tmp_path, m
         (RetryableError("dead"), tmp_path, "1"),
     ):
         monkeypatch.setenv("RANK", rank)
+        monkeypatch.setenv("WORLD_SIZE", "2")
         with pytest.raises(EnvgenError) as caught, resume_hint("train", folder, ""):
             raise error
         assert str(caught.value) == str(error)

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from envgen.api import terminal
+from envgen.console import terminal
 from envgen.errors import EnvgenError
 from envgen.sweep.display import SweepDisplay
 from envgen.sweep.engines.engine import Engine, JobEnd

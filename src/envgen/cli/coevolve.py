@@ -213,7 +213,7 @@ def _resume_flags(arguments: Mapping[str, Any]) -> str:
 
 def _run(call: "Callable[[], CoevolutionRun]", folder: Path, resume_flags: str | None) -> None:
     """Start or resume a run. `resume_flags` are as in `resume_hint`."""
-    from envgen.api import terminal
+    from envgen.console import terminal
 
     _, log = terminal(verbose=True)
     with resume_hint("coevolve", folder, resume_flags):

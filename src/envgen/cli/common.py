@@ -11,7 +11,7 @@ from typing import Any
 from PIL.Image import Image
 
 from envgen import imports
-from envgen.api import is_main_process
+from envgen.console import is_main_process
 from envgen.designers.chains import parse_level_or_chain
 from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
 from envgen.designers.designer import LevelChain

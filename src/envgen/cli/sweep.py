@@ -177,7 +177,7 @@ def _run(
     spec: SweepSpec, folder: Path, settings: SweepSettings, limits: SharedLimits, options: dict[str, Any],
     dry_run: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    from envgen.api import terminal
+    from envgen.console import terminal
     from envgen.sweep.display import SweepDisplay
     from envgen.sweep.runner import Sweep, check_runs, locked, open_runs, read_peak_memory
 
