@@ -212,12 +212,15 @@ class PhaseTrainer:
         line = self._progress_line(phase, update, finished, now)
         if processes.is_main:
             self.run.log(line)
+        is_shown = False
         try:
             self.on_progress({**line, **self._recent_results(finished)})
-        finally:  # also if Ctrl-C has ended the reader of the output, such as `tee`, so that printing fails
+            is_shown = True
+        finally:  # also if the reader of the output, such as `tee`, has ended, so that printing fails
             is_interrupted = interrupt.requested
+            is_due = is_interrupted or not is_shown or now - self._last_save >= self.save_every
             # the main process has no access to the other processes' environments: with several, it saves between phases
-            if processes.size == 1 and (is_interrupted or now - self._last_save >= self.save_every):
+            if processes.size == 1 and is_due:
                 self.save()
             if is_interrupted:
                 raise KeyboardInterrupt
