@@ -63,7 +63,7 @@ class TrainingRun:
     world: World
     """The world."""
     learner: "str | type[Learner] | None" = None
-    """The learner that `train` was called with, if it is one of your own."""
+    """The learner: its name, or the class if it is one of your own."""
 
     @property
     def final(self) -> "Evaluation":

@@ -9,7 +9,7 @@ from commands import get_error_line
 from envgen.cli.common import UserError, prepare_png, resume_hint
 from envgen.console import terminal
 from envgen.designers.chat.ledger import LedgerError
-from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
+from envgen.designers.chat.protocol import AmbiguousError, ConnectionSetupError, RejectedError, RetryableError
 from envgen.errors import EnvgenError
 from envgen.text import printable
 
@@ -36,7 +36,7 @@ def test_messages_of_a_run_reach_the_terminal_without_escapes(capsys):
     assert out == "Cycle 1: 1 levels\n  1  [2J ]0;title  31m    [red]\n"
 
 
-@pytest.mark.parametrize("error_type", [RetryableError, AmbiguousError, RejectedError])
+@pytest.mark.parametrize("error_type", [RetryableError, AmbiguousError, RejectedError, ConnectionSetupError])
 def test_a_dead_server_is_reported_with_how_to_resume(tmp_path, error_type):
     (tmp_path / "run.json").touch()
     flags = "--base-url http://localhost:1/v1"

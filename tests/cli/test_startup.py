@@ -1,7 +1,9 @@
 """The command line starts everywhere, also without the optional extras."""
 
+import os
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from commands import envgen, envgen_forked
@@ -148,9 +150,22 @@ def test_a_closed_pipe_is_not_an_error():
 
 
 def test_help_is_printed_in_a_narrow_terminal():
-    result = envgen("compare", "--help", COLUMNS="1")
+    pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
+    controller, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 1))
+    environment = dict(os.environ)
+    environment.pop("COLUMNS", None)
+    command = [sys.executable, "-m", "envgen", "compare", "--help"]
+    result = subprocess.run(command, stdout=terminal, stderr=terminal, env=environment, timeout=100)
+    os.close(terminal)
+    output = b""
+    with suppress(OSError):  # the end of the output
+        while part := os.read(controller, 65536):
+            output += part
+    os.close(controller)
     assert result.returncode == 0
-    assert "usage: envgen compare" in result.stdout
+    assert b"usage:" in output
+    assert b"compare" in output
 
 
 def test_a_deleted_current_directory_is_explained(tmp_path):

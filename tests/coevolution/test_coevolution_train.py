@@ -147,7 +147,7 @@ def test_interrupted_run_resumes_exactly(models, tmp_path, dtype, rollouts, inte
 
     for _ in interrupted_at:
         with pytest.raises(Interrupted):
-            coevolve(tmp_path / "interrupted", Toy(), request, dtype=dtype, on_progress=interrupt, save_every=0)
+            coevolve(tmp_path / "interrupted", Toy(), request, dtype=dtype, on_progress=interrupt, save_every=1e9)
     resumed = coevolve(tmp_path / "interrupted", Toy(), request, dtype=dtype, save_every=0)
     assert resumed.accuracy_curve == uninterrupted.accuracy_curve
     assert resumed.counts == uninterrupted.counts

@@ -72,25 +72,30 @@ def test_quick_preset_is_shorter_with_the_same_shape():
 
 def test_the_page_of_agents_has_the_hyperparameters_of_each_observation_and_preset():
     page = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)` \| ([\d.to |]+) \|$", page, re.MULTILINE))
+    table = page.partition("| setting | images |")[2].partition("\n\n")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE))
     kinds = PpoSettings.DEFAULTS_BY_OBSERVATION
     columns = [{}, kinds["tiles"], kinds["symbols"], kinds["vectors"]]
-    far = LEARNER_PRESETS["far"]
+    words = {"automatic": None, "off": False}
+
+    def numbers(text):
+        return [words[word] if word in words else float(word) for word in text.split()]
+
+    published, far = LEARNER_PRESETS["published"], LEARNER_PRESETS["far"]
     expected = {}
     for name, field in PpoSettings.model_fields.items():
-        if name in ("network", "bfloat16") or name.startswith("final_"):
+        if name == "network" or name.startswith("final_"):
             continue
         values = [column.get(name, field.default) for column in columns]
         ends = [far[key] for key in (name, f"final_{name}") if key in far]
         if len(set(values)) > 1 or ends:
-            expected[name] = (values, ends)
+            expected[name] = (values, [published[name]] if name in published else [], ends)
     shown = {}
     for name, row in rows.items():
-        *values, ends = row.split("|")
-        shown[name] = ([float(value) for value in values], [float(end) for end in ends.split(" to ") if end.strip()])
+        *values, preset, ends = row.split("|")
+        shown[name] = (numbers(" ".join(values)), numbers(preset), numbers(ends.replace(" to ", " ")))
     assert shown == expected
-    preset = LEARNER_PRESETS["published"]
-    assert preset == {name: values[0] for name, (values, _) in expected.items() if name in preset}
+    assert published.keys() <= shown.keys()
     assert f"`network.unimix` of {far['network']['unimix']}" in page
     assert f"`practice.share` of {far['practice']['share']}" in page
 

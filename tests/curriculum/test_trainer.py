@@ -131,7 +131,7 @@ def test_an_interrupt_while_the_end_of_a_phase_is_saved_loses_nothing(tmp_path, 
     save = trainer.save
 
     def save_slowly():
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
         save()
 
     monkeypatch.setattr(trainer, "save", save_slowly)

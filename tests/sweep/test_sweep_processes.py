@@ -136,6 +136,15 @@ def test_ctrl_c_lets_runs_write_their_checkpoints(tmp_path):
     assert not (tmp_path / "out" / "seed=1").exists()
 
 
+@pytest.mark.parametrize("safe_path", [False, True])
+def test_modules_of_the_current_directory_hide_others_only_if_they_do_so_in_the_sweep(tmp_path, monkeypatch, safe_path):
+    (tmp_path / "gymnasium.py").write_text("raise ImportError('not the library')")
+    monkeypatch.chdir(tmp_path)
+    job = Job("x", ("--version",), tmp_path / "x", safe_path=safe_path)
+    assert (start_process(job).wait(TIMEOUT) == 0) == safe_path
+    assert ("not the library" in job.log_file.read_text()) != safe_path
+
+
 @LINUX
 def test_processes_have_their_cores_and_end_with_the_sweep(tmp_path):
     core = available_cores()[0]

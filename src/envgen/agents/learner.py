@@ -97,7 +97,7 @@ class Learner(SupportsAct, Protocol):
         Args:
             envs: The environments to train in.
             settings: What `settings_for` returned; its defaults if None.
-            seed: Of the initial weights, the actions and the order of minibatches.
+            seed: Seeds the initial weights, the actions and the order of minibatches.
             device: The device of the network.
             compile: Run the network of the update through `torch.compile`.
             distributed: Join the process group of `torchrun`; False trains in this process alone.

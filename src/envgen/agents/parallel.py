@@ -236,14 +236,12 @@ def split_minibatch(minibatch: Minibatch, num_chunks: int) -> list[Minibatch]:
 
 
 class ProcessGroupError(EnvgenError):
-    """The environment variables of `torchrun` contradict each other. The message says which."""
+    """The environment variables of `torchrun` are incomplete or invalid. The message says which."""
 
 
-def _num_processes() -> int:
-    """The number of processes that `torchrun` started, from the environment variables that it sets."""
-    size = os.environ.get("WORLD_SIZE", "1")
-    if size == "1":
-        return 1
+def _check_variables() -> None:
+    """Raise ProcessGroupError if the environment variables of `torchrun` are not complete."""
+    size = os.environ["WORLD_SIZE"]
     advice = "start several processes with torchrun, or unset WORLD_SIZE to train in one"
     if not size.isdecimal():
         raise ProcessGroupError(f"the environment variable WORLD_SIZE is {size!r}, which is not a number; {advice}")
@@ -251,7 +249,6 @@ def _num_processes() -> int:
         raise ProcessGroupError(
             f"the environment variable WORLD_SIZE is {size}, but these are not set: {', '.join(missing)}; {advice}"
         )
-    return int(size)
 
 
 class ProcessGroup:
@@ -270,9 +267,10 @@ class ProcessGroup:
     @classmethod
     def join(cls, device: torch.device) -> "ProcessGroup":
         """The group that `torchrun` started this process in, or a group of one."""
-        if _num_processes() == 1:
+        if os.environ.get("WORLD_SIZE", "1") == "1":
             return cls()
         if not distributed.is_initialized():
+            _check_variables()
             set_device(device)
             backend = "nccl" if device.type == "cuda" else "gloo"
             distributed.init_process_group(backend, timeout=BARRIER_TIMEOUT)

@@ -126,7 +126,7 @@ class PPO:
         observation_space, action_space: Of a single environment.
         layout: Where observations hold a map of symbols or a grid of tiles (`layout_of(envs)`).
         settings: Defaults to what suits the observation space.
-        seed: Of the initial weights, the actions and the order of minibatches.
+        seed: Seeds the initial weights, the actions and the order of minibatches.
         device: Where to run the network.
         compile: Run the network of the update through `torch.compile`.
         distributed: Join the process group of `torchrun`; False trains in this process alone.

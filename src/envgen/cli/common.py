@@ -13,7 +13,7 @@ from PIL.Image import Image
 from envgen import imports
 from envgen.console import is_main_process
 from envgen.designers.chains import parse_level_or_chain
-from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
+from envgen.designers.chat.protocol import AmbiguousError, ConnectionSetupError, RejectedError, RetryableError
 from envgen.designers.designer import LevelChain
 from envgen.errors import EnvgenError
 from envgen.runs.files import parse_json, read_regular, suggest_path
@@ -175,7 +175,7 @@ def resume_hint(command: str, folder: Path, resume_flags: str | None = None) -> 
     """
     try:
         yield
-    except (RetryableError, AmbiguousError, RejectedError, KeyboardInterrupt) as error:
+    except (RetryableError, AmbiguousError, RejectedError, ConnectionSetupError, KeyboardInterrupt) as error:
         if not (is_main_process() and (folder / "run.json").exists()):
             raise
         how = "by repeating the command"

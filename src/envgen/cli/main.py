@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +108,7 @@ def main() -> None:
         if getattr(sys, name) is None:  # whoever started the command has closed it
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     args = sys.argv[1:]
-    if os.environ.get("COLUMNS", "").isdecimal() and 0 < int(os.environ["COLUMNS"]) < MIN_COLUMNS:
+    if shutil.get_terminal_size().columns < MIN_COLUMNS:
         os.environ["COLUMNS"] = str(MIN_COLUMNS)
     if args == ["--version"]:
         print(f"envgen {__version__}")

@@ -194,11 +194,14 @@ class Coevolution:
                 line |= self._evaluate()
             line |= self._phase_seconds()
             self._log(line)
+            is_shown = False
             try:
                 self.on_progress(line)
-            finally:  # also if Ctrl-C has ended the reader of the output, such as `tee`, so that printing fails
+                is_shown = True
+            finally:  # also if the reader of the output, such as `tee`, has ended, so that printing fails
                 is_interrupted = broadcast(interrupt.requested)
-                if is_last or is_interrupted or broadcast(time.monotonic() - last_save >= self.save_every):
+                is_due = not is_shown or time.monotonic() - last_save >= self.save_every
+                if is_last or is_interrupted or broadcast(is_due):
                     self._save()
                     last_save = time.monotonic()
                 if is_interrupted and not is_last:

@@ -16,14 +16,24 @@ class Result(BaseModel):
 
 
 class EpisodeResult(Result):
+    """The results of one episode."""
+
     number: int
+    """The number of the episode, from 1."""
     seed: int
+    """Its seed."""
     reward: float
+    """The sum of its rewards."""
     length: int
-    skills: dict[str, int]  # how often each succeeded; -1 if it was impossible
-    first_success: dict[str, int]  # step of the first success
-    unparsable: int  # answers from which no action could be read
+    """Its number of steps."""
+    skills: dict[str, int]
+    """How often each skill succeeded; -1 if it was impossible."""
+    first_success: dict[str, int]
+    """Skill: step of its first success."""
+    unparsable: int
+    """Answers from which no action could be read."""
     usage: ChatUsage
+    """Calls, tokens and dollars of the episode."""
 
 
 class LlmEvaluation(Result):
@@ -36,7 +46,7 @@ class LlmEvaluation(Result):
     evaluation: Evaluation
     """The results of the episodes."""
     episodes: tuple[EpisodeResult, ...]
-    """Each episode."""
+    """The results of each episode."""
     usage: ChatUsage
     """Calls, tokens and dollars of all episodes."""
 

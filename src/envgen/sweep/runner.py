@@ -8,7 +8,9 @@ Which runs are finished is read from their directories, so repeating the command
 """
 
 import json
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -148,7 +150,8 @@ class Sweep:
         args = (
             run.plan.command, *run.plan.args(), *self.extra_args.get(run.plan.name, ()), "--folder", str(run.folder)
         )  # fmt: skip
-        return Job(run.name, args, run.folder, self.threads, self.gpus)
+        safe_path = sys.path[0] not in ("", os.getcwd())  # as in this process
+        return Job(run.name, args, run.folder, self.threads, self.gpus, safe_path=safe_path)
 
     def run(self, engine: Engine, display: Display) -> bool:
         """Run to the end. Returns False if the user has stopped it."""

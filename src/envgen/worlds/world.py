@@ -460,7 +460,7 @@ class World(ABC):
 
     @abstractmethod
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
-        """Draw one map of each level from above, each under its title.
+        """Draw one map of each level, each under its title.
 
         Args:
             levels: Title: level.

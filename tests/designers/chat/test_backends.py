@@ -194,7 +194,7 @@ def test_retry_after_is_read(kind, wait, seconds):
     ("name", "value", "message"),
     [
         ("ALL_PROXY", "socks9://127.0.0.1:9", "ValueError"),
-        ("HTTP_PROXY", "http://me:planted-password@proxy:abc", "InvalidURL"),
+        ("HTTP_PROXY", "http://me:planted/password@proxy", "InvalidURL"),
         ("SSL_CERT_FILE", "missing.pem", "FileNotFoundError"),
     ],
 )
@@ -208,8 +208,8 @@ def test_a_connection_that_cannot_be_set_up_is_explained_and_costs_nothing(name,
     error, server = exchange(OpenAIBackend, completion("yes"))
     assert isinstance(error, ConnectionSetupError)
     assert error.kind == "retryable"  # it counts no tokens
-    assert re.search(rf"no connection can be set up \({message}: .*\); check the environment variables", str(error))
-    assert "planted-password" not in str(error)
+    assert re.search(rf"no connection can be set up \({message}.*\); check the environment variables", str(error))
+    assert "planted" not in str(error)
     assert not server.requests
 
 

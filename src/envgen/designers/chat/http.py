@@ -6,7 +6,6 @@ Imports httpx2, which the openai and anthropic packages install: import this mod
 import functools
 import logging
 import queue
-import re
 import socket
 import ssl
 import threading
@@ -93,7 +92,8 @@ def call_with_deadline(send: Callable[[httpx2.Client], bytes], deadline: Deadlin
     try:
         client = http_client(connection, deadline.seconds + GRACE)
     except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
-        reason = re.sub(r"//[^/\s]*@", "//", f"{type(error).__name__}: {error}")  # without a password
+        # the message of an InvalidURL can contain a part of a password
+        reason = type(error).__name__ if isinstance(error, httpx2.InvalidURL) else f"{type(error).__name__}: {error}"
         raise ConnectionSetupError(
             f"no connection can be set up ({reason}); check the environment variables of proxies (ALL_PROXY, "
             "HTTP_PROXY, HTTPS_PROXY) and certificates (SSL_CERT_FILE, SSL_CERT_DIR)"

@@ -186,7 +186,8 @@ class Backend(Protocol):
         """Send the request once and return the reply.
 
         Raises:
-            RetryableError, AmbiguousError or RejectedError. The caller decides whether to send again.
+            RetryableError, AmbiguousError, RejectedError or ConnectionSetupError. The caller decides whether to send
+                again.
         """
         ...
 

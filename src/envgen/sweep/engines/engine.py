@@ -29,6 +29,7 @@ class Job:
     threads: int = 1
     gpus: int = 0
     env: Mapping[str, str] = field(default_factory=dict)
+    safe_path: bool = False  # modules in the current directory do not hide others of the same name
 
     @property
     def log_file(self) -> Path:
@@ -88,17 +89,12 @@ def start_process(job: Job, cores: Sequence[int] = ()) -> subprocess.Popen[bytes
         job.folder.mkdir(parents=True, exist_ok=True)
         with open_regular(job.log_file, "ab") as log:
             return subprocess.Popen(
-                [*program, sys.executable, *_path_options(), "-m", "envgen", *job.args],
+                [*program, sys.executable, *(["-P"] if job.safe_path else []), "-m", "envgen", *job.args],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment,
                 start_new_session=True,  # Ctrl-C in the terminal reaches the sweep alone, which asks its runs to end
             )  # fmt: skip
     except OSError as error:
         raise SweepError(f"cannot start the run {job.name} in {job.folder}: {error.strerror}") from error
-
-
-def _path_options() -> list[str]:
-    """The option with which modules of the current directory do not hide others, if they do not here either."""
-    return ["-P"] if sys.path[0] not in ("", os.getcwd()) else []
 
 
 class JobProcess:
