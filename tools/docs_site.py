@@ -45,9 +45,8 @@ REFERENCE: dict[str, tuple[str, str, tuple[str, ...]]] = {  # page: title, intro
             "envgen.TrainingRun", "envgen.curriculum.loop.TrainingSummary", "envgen.curriculum.evaluate.Evaluation",
             "envgen.runs.tables.Comparison", "envgen.curriculum.diagnosis.Diagnosis", "envgen.episodes_api.Recording",
             "envgen.CoevolutionRun", "envgen.coevolution.train.CoevolutionSummary",
-            "envgen.llm_agent.results.LlmEvaluation",
-            "envgen.llm_agent.results.EpisodeResult", "envgen.benchmarks.results.BenchmarkResult",
-            "envgen.EnvgenError",
+            *_members("envgen.llm_agent.results", "LlmEvaluation EpisodeResult"),
+            "envgen.benchmarks.results.BenchmarkResult", "envgen.EnvgenError",
         ),
     ),
     "worlds": (
