@@ -211,13 +211,17 @@ def test_long_animations_lose_their_first_steps(recording, tmp_path, monkeypatch
     assert f"the first {len(episode.actions) - 3} steps are left out" in messages[0]
 
 
-def test_links_in_the_folder_are_not_followed(recording, tmp_path):
+def test_links_in_the_folder_are_not_followed(recording, tmp_path, monkeypatch):
     """The folder may be that of someone else's run."""
     pytest.importorskip("imageio_ffmpeg")
-    folder = tmp_path / "videos"
+    folder, other = tmp_path / "videos", tmp_path / "other"
     folder.mkdir()
+    other.write_text("mine")
+    monkeypatch.setattr(videos.secrets, "token_hex", lambda size: "guessed")
+    (folder / ".best-1.mp4.guessed.mp4").symlink_to(other)
     (folder / ".writable").symlink_to(tmp_path / "new")
     recording.write_videos(folder, 1, best=True, video_format="mp4")
+    assert other.read_text() == "mine"
     assert not (tmp_path / "new").exists()
     assert [file.name for file in folder.iterdir() if not file.is_symlink()] == ["best-1.mp4"]
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import wrap
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -200,13 +199,11 @@ else:
         raw[6][termios.VSUSP] = raw[6][termios.VQUIT] = b"\0"
         try:
             termios.tcsetattr(terminal, termios.TCSAFLUSH, raw)
-            with signal_handler((signal.SIGTERM,), _interrupt):  # it would leave the terminal in this mode, too
+            # SIGTERM would leave the terminal in this mode, too
+            with signal_handler((signal.SIGTERM,), signal.default_int_handler):
                 yield
         finally:
             termios.tcsetattr(terminal, termios.TCSAFLUSH, original)
-
-    def _interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
 
     def read_keys(timeout: float | None = None) -> list[str]:
         """Wait for input, at most `timeout` seconds, and return its keys; none if there are none with a name."""

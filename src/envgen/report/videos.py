@@ -94,6 +94,7 @@ def _write_mp4(frames: Iterable[np.ndarray], file: Path, fps: float, size: tuple
     import imageio_ffmpeg
 
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}.mp4")  # several processes may write the file
+    temporary.unlink(missing_ok=True)  # ffmpeg would follow a symbolic link
     options: dict[str, Any] = {"fps": fps, "codec": "libx264", "quality": 5, "ffmpeg_log_level": "error"}
     writer = imageio_ffmpeg.write_frames(str(temporary), size, **options, output_params=["-movflags", "+faststart"])
     num_frames = 0

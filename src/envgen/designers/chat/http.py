@@ -93,7 +93,8 @@ def call_with_deadline(send: Callable[[httpx2.Client], bytes], deadline: Deadlin
         client = http_client(connection, deadline.seconds + GRACE)
     except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
         # the message of an InvalidURL can contain a part of a password
-        reason = type(error).__name__ if isinstance(error, httpx2.InvalidURL) else f"{type(error).__name__}: {error}"
+        kind = type(error).__name__
+        reason = kind if isinstance(error, httpx2.InvalidURL) else f"{kind}: {error}"
         raise ConnectionSetupError(
             f"no connection can be set up ({reason}); check the environment variables of proxies (ALL_PROXY, "
             "HTTP_PROXY, HTTPS_PROXY) and certificates (SSL_CERT_FILE, SSL_CERT_DIR)"
