@@ -20,10 +20,10 @@ import numpy as np
 import envgen
 from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.trainer import training_stats
-from envgen.report.figures import line_style
 from envgen.runs.statistics import iqm_with_ci, score
 from envgen.runs.store import read_progress, write_json
 from envgen.worlds.crafter.world import Crafter
+from run_figures import line_style
 from training_runs import (
     CONSTANT_HORIZON,
     EVALUATION_SEED,

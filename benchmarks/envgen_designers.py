@@ -40,7 +40,6 @@ from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan, learner_preset, plan_for
 from envgen.designers.registry import build_designer
-from envgen.report.figures import paired_difference, plot_training_runs, read_summary
 from envgen.runs.kinds import get_path
 from envgen.runs.statistics import Aggregate
 from envgen.runs.store import read_json
@@ -49,6 +48,7 @@ from envgen.worlds.heist.world import Heist
 from envgen.worlds.minigrid.world import MiniGrid
 from envgen.worlds.walker.world import Walker
 from envgen.worlds.world import World, sample_actions
+from run_figures import paired_difference, plot_training_runs, read_summary
 from training_runs import read_discussion, results_table
 
 

@@ -40,7 +40,9 @@ from envgen.coevolution.settings import (
 )
 from envgen.coevolution.tasks import Domain
 from envgen.coevolution.train import CoevolveRequest, coevolve
-from envgen.report.figures import (
+from envgen.runs.store import read_progress
+from envgen.runs.tables import markdown_table
+from run_figures import (
     accuracy_at,
     cost_to_match,
     paired_difference,
@@ -48,8 +50,6 @@ from envgen.report.figures import (
     read_summary,
     tokens,
 )
-from envgen.runs.store import read_progress
-from envgen.runs.tables import markdown_table
 from training_runs import read_discussion, results_table
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -21,8 +21,8 @@ from envgen.settings import (
     check_seconds,
     format_choice_error,
     format_validation_error,
+    to_changes,
     to_integer,
-    to_mapping,
     to_number,
     to_path,
 )
@@ -389,11 +389,9 @@ def check_device(device: str, is_local: bool = True) -> None:
 
 def _changes(name: str, settings: Any) -> dict[str, Any]:
     """The fields of an argument with settings that were set, or a copy of a mapping."""
-    if hasattr(settings, "model_dump"):
-        return settings.model_dump(exclude_unset=True)
     if name == "network" and isinstance(settings, str):
         return {"encoder": settings}
-    return to_mapping(name, settings, ArgumentError)
+    return to_changes(name, settings, ArgumentError)
 
 
 def evaluate(

@@ -12,7 +12,15 @@ from envgen.api import OUT, REPEAT, ArgumentError
 from envgen.coevolution.settings import DEFAULT_SAVE_EVERY, MODEL_CURRICULUM, MODEL_PLAN
 from envgen.console import is_main_process, terminal
 from envgen.imports import require_extra
-from envgen.settings import Settings, check_seconds, format_choice_error, format_validation_error, to_integer, to_path
+from envgen.settings import (
+    Settings,
+    check_seconds,
+    format_choice_error,
+    format_validation_error,
+    to_changes,
+    to_integer,
+    to_path,
+)
 from envgen.text import to_label
 
 if TYPE_CHECKING:
@@ -133,7 +141,6 @@ def _coevolution_arguments(
     pretrain: Mapping[str, Any] | None, model_size: Mapping[str, Any] | None, seed: int,
 ) -> "tuple[Any, CoevolveRequest, dict[str, Any] | None]":  # fmt: skip
     """The domain, the request, and how the models are pretrained unless they are given."""
-    from envgen.coevolution.registry import PROPOSERS
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import CoevolveRequest
 
@@ -141,14 +148,13 @@ def _coevolution_arguments(
     if not isinstance(proposer, str):
         raise ArgumentError(f"proposer must be a name, not {proposer!r:.80}")
     agent, environment = _to_model("agent", agent), _to_model("environment", environment)
-    plan, curriculum = _to_settings("plan", plan), _to_settings("curriculum", curriculum)
-    agent_settings = _to_settings("agent_settings", agent_settings)
-    environment_settings = _to_settings("environment_settings", environment_settings)
-    pretrain, model_size = _to_settings("pretrain", pretrain), _to_settings("model_size", model_size)
-    if proposer in PROPOSERS and not PROPOSERS[proposer].needs_model:
-        settings = [f"environment.{name}" for name in environment_settings]
-        if given := (["environment"] if environment else []) + settings:
-            raise ArgumentError(f"the proposer {proposer} has no environment policy; remove {', '.join(given)}")
+    plan, curriculum = to_changes("plan", plan, ArgumentError), to_changes("curriculum", curriculum, ArgumentError)
+    agent_settings = to_changes("agent_settings", agent_settings, ArgumentError)
+    environment_settings = to_changes("environment_settings", environment_settings, ArgumentError)
+    pretrain = to_changes("pretrain", pretrain, ArgumentError)
+    model_size = to_changes("model_size", model_size, ArgumentError)
+    settings = [f"environment.{name}" for name in environment_settings]
+    _check_no_unused(proposer, (["environment"] if environment else []) + settings)
     if environment and not agent:
         raise ArgumentError("environment requires agent: without it, both models are small ones, pretrained first")
     if agent and (given := [name for name, value in (("pretrain", pretrain), ("model_size", model_size)) if value]):
@@ -177,18 +183,15 @@ def _coevolution_arguments(
             recipe = {"model_size": _given(size), "pretrain": _given(settings), "seed": request.seed}
     except ValidationError as error:
         raise ArgumentError(format_validation_error(error)) from None
-    _check_unused_settings(request)
+    changed = [
+        name
+        for group, names in ((request.plan, MODEL_PLAN), (request.curriculum, MODEL_CURRICULUM))
+        for name in names
+        if getattr(group, name) != type(group).model_fields[name].default
+    ]
+    _check_no_unused(request.proposer, changed)
     _check_proposer_settings(request)
     return loaded, request, recipe
-
-
-def _to_settings(name: str, value: Any) -> dict[str, Any]:
-    """An argument with the fields of a group of settings that differ from the defaults."""
-    if isinstance(value, Settings):
-        return value.model_dump(exclude_unset=True)
-    if value is not None and not isinstance(value, Mapping):
-        raise ArgumentError(f"{name} must be a mapping from settings to their values, not {value!r:.80}")
-    return dict(value or {})
 
 
 def _given(settings: Settings) -> dict[str, Any]:
@@ -203,23 +206,12 @@ def _to_model(name: str, value: Any) -> str:
     return os.path.expanduser(value or "")
 
 
-def _check_unused_settings(request: "CoevolveRequest") -> None:
-    """Raise ArgumentError for a setting that only matters to an environment policy, if the proposer has none."""
+def _check_no_unused(proposer: str, given: Sequence[str]) -> None:
+    """Raise ArgumentError for arguments that only matter to an environment policy, if the proposer has none."""
     from envgen.coevolution.registry import PROPOSERS
 
-    if PROPOSERS[request.proposer].needs_model:
-        return
-    for settings, names in ((request.plan, MODEL_PLAN), (request.curriculum, MODEL_CURRICULUM)):
-        for name in names:
-            if getattr(settings, name) != type(settings).model_fields[name].default:
-                raise ArgumentError(f"the proposer {request.proposer} has no environment policy; remove {name}")
-
-
-def _check_environment_server(request: "CoevolveRequest", server: str | None) -> None:
-    from envgen.coevolution.registry import PROPOSERS
-
-    if server is not None and not PROPOSERS[request.proposer].needs_model:
-        raise ArgumentError(f"the proposer {request.proposer} has no environment policy; remove environment_server")
+    if given and proposer in PROPOSERS and not PROPOSERS[proposer].needs_model:  # other names are refused later
+        raise ArgumentError(f"the proposer {proposer} has no environment policy; remove {', '.join(given)}")
 
 
 def _check_proposer_settings(request: "CoevolveRequest") -> None:
@@ -268,7 +260,7 @@ def coevolution_dry_run(
         if server is not None:
             check_server_address(server)
     loaded, request, recipe = _coevolution_arguments(domain, proposer, **arguments)
-    _check_environment_server(request, environment_server)
+    _check_no_unused(request.proposer, ["environment_server"] * (environment_server is not None))
     size = None if recipe is None else ModelSize(**recipe["model_size"])
     servers = {"agent": agent_server, "environment": environment_server}
     return describe_dry_run(loaded, request, size, dtype, num_gpus, gpu_memory, argv, servers)
@@ -380,7 +372,7 @@ def _coevolve(
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
     from envgen.runs.store import read_request
 
-    _check_environment_server(request, servers[1])
+    _check_no_unused(request.proposer, ["environment_server"] * (servers[1] is not None))
     console, print_line = terminal(verbose)
     agent_sampler, environment_sampler = (
         None if server is None else VllmSampler(server, port) for server, port in zip(servers, GROUP_PORTS, strict=True)

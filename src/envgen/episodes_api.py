@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,14 +110,13 @@ def record_episodes(
     The arguments are those of `evaluate`.
     """
     require_extra("train", "envgen.record_episodes")
-    from envgen.curriculum.evaluate import evaluate, make_envs
+    from envgen.curriculum.evaluate import evaluate
 
     policy, world, level, seed, observation = check_play_arguments(
         run, episodes, world, level, seed, observation, device, learner
     )
     recorder = ActionRecorder(world, seed)
-    with closing(make_envs(world, level, episodes, seed, observation)) as envs:
-        evaluation = evaluate(policy, world, level, episodes, seed, observation, deterministic, envs, recorder)
+    evaluation = evaluate(policy, world, level, episodes, seed, observation, deterministic, observer=recorder)
     return Recording(world, level, evaluation, recorder.episodes())
 
 

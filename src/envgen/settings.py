@@ -28,6 +28,12 @@ def format_choice_error(value: Any, choices: Sequence[str]) -> str:
     return f"{value!r} is not one of {', '.join(choices)}{hint}"
 
 
+class FrozenModel(BaseModel):
+    """A model that does not change and has no other fields than its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 class Settings(BaseModel):
     """A frozen group of settings. An unknown name or option is an error that suggests the closest valid one.
 
@@ -166,6 +172,11 @@ def to_mapping(name: str, value: Any, error: type[Exception]) -> dict[str, Any]:
         if not isinstance(key, str):
             raise error(f"the keys of {name} must be names, not {key!r:.80}")
     return dict(value or {})
+
+
+def to_changes(name: str, value: Any, error: type[Exception]) -> dict[str, Any]:
+    """The fields of some settings that were set, or a copy of a mapping from names."""
+    return value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else to_mapping(name, value, error)
 
 
 def check_seconds(name: str, value: Any, error: type[Exception]) -> None:

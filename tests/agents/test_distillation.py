@@ -156,6 +156,25 @@ def test_memory_is_the_last_achievement_of_the_episode():
     assert rollout.dones.any()
 
 
+@pytest.mark.parametrize(
+    ("observation", "encoder"), [("symbols", "symbols"), ("pixels", "tiles"), ("pixels", "impala")]
+)
+def test_the_encoder_does_not_see_whether_a_step_was_an_achievement(observation, encoder):
+    learner, envs = make_learner(observation, network={"encoder": encoder, "history": True})
+    network = learner.network
+    obs = torch.from_numpy(envs.reset(seed=0)[0])
+    bits = torch.zeros(4, network.history_spec.num_bits, dtype=torch.uint8)
+    after = bits.clone()
+    after[:, -1] = 1
+    with torch.no_grad():
+        features, features_after = (network.encode(network.prepare(obs, b)) for b in (bits, after))
+        torch.testing.assert_close(features_after, features, rtol=0, atol=0)
+        state, starts = torch.rand(4, network.state_size), torch.zeros(4, dtype=torch.bool)
+        memory, memory_after = (network.memory(network.prepare(obs, b), features, state, starts) for b in (bits, after))
+    torch.testing.assert_close(memory, state[:, : network.encoder.width])
+    torch.testing.assert_close(memory_after, normalize(features - state[:, network.encoder.width :]))
+
+
 def prepare_steps(learner, buffer, rollout):
     """The steps of a buffer and its episodes, as the auxiliary phase sees them."""
     steps = {name: tensor.flatten(0, 1) for name, tensor in buffer.items()}

@@ -12,7 +12,7 @@ DECAY = 0.9
 def update(normalizer: ReturnNormalizer, batches: list[np.ndarray]) -> None:
     for batch in batches:
         returns = torch.from_numpy(batch)
-        normalizer.update(returns.mean(), returns.square().mean())
+        normalizer.update(returns.double().mean(), returns.double().square().mean())
 
 
 def test_returns_have_mean_0_and_standard_deviation_1_over_weighted_batches():
@@ -27,6 +27,16 @@ def test_returns_have_mean_0_and_standard_deviation_1_over_weighted_batches():
     normalized = normalizer.normalize(torch.from_numpy(values)).numpy()
     np.testing.assert_allclose(normalized, (values - mean) / std, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(normalizer.denormalize(torch.from_numpy(normalized)), values, rtol=1e-4)
+
+
+def test_a_mean_much_larger_than_the_deviation_costs_no_precision():
+    rng = np.random.default_rng(0)
+    batches = [rng.normal(3000.0, 3.0, 2048).astype(np.float32) for _ in range(300)]
+    normalizer = ReturnNormalizer(0.99)
+    update(normalizer, batches)
+    assert float(normalizer.denormalize(torch.tensor([0.0]))) == pytest.approx(3000, abs=0.2)
+    assert float(normalizer.normalize(torch.tensor([3003.0]))) == pytest.approx(1, abs=0.1)
+    assert normalizer.normalize(torch.tensor([3003.0])).dtype == torch.float32
 
 
 def test_one_batch_determines_mean_and_deviation():

@@ -18,7 +18,6 @@ from attacks import attack, change_json, places, try_call, work_folder
 
 import envgen
 from envgen.curriculum.plan import TrainingPlan
-from envgen.report.figures import evaluation_curve, training_curve
 from envgen.runs.store import read_progress
 
 PLAN = TrainingPlan(
@@ -129,8 +128,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "load_policy": envgen.load_policy,
     "compare": lambda folder: (envgen.compare(folder).markdown(), envgen.compare(folder).text(80)),
     "read_progress": lambda folder: list(read_progress(folder)),
-    "evaluation_curve": evaluation_curve,
-    "training_curve": training_curve,
 }
 
 

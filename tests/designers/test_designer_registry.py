@@ -195,9 +195,6 @@ class CuriousSettings(Settings):
 class Curious(Designer):
     settings_type = CuriousSettings
 
-    def __init__(self, settings: CuriousSettings):
-        self.settings = settings
-
     def design(self, brief, history):
         return Proposal()
 
@@ -229,6 +226,7 @@ def test_a_designer_is_built_from_a_path_a_class_or_an_instance(tmp_path):
         assert type(built) is Curious
         assert built.config() == {"name": path, "curiosity": 0.9}
     assert settings_class(path) is CuriousSettings
+    assert Curious().settings == CuriousSettings()
     instance = Plain()
     assert build_designer(instance, tmp_path) is instance
     assert build_designer(Plain, tmp_path).config() == {"name": f"{__name__}:Plain"}

@@ -179,6 +179,19 @@ def test_a_fall_that_may_be_chance_is_not_rehearsed():
     assert [purpose.split(",")[0] for purpose in purposes if "rehearse" in purpose] == ["rehearse place_table (65.0%"]
 
 
+def test_a_fall_since_the_best_of_many_cycles_has_to_be_larger():
+    rates = dict.fromkeys(SKILL_NAMES, 90.0)
+
+    def purposes(num_earlier: int) -> str:
+        history = [make_cycle(Proposal(), rates=rates, number=k + 1) for k in range(num_earlier + 1)]
+        now = SuccessRate(mean=75.0, std=20.0, standard_error=6.0)
+        history[-1] = history[-1].model_copy(update={"success_rates": {**history[-1].success_rates, "wake_up": now}})
+        return str([item.purpose for item in ExpertDesigner().design(brief_with(None, 4), history).levels])
+
+    assert "rehearse wake_up" in purposes(1)  # 2.5 standard errors
+    assert "rehearse" not in purposes(19)
+
+
 def test_skills_that_were_not_possible_in_the_last_cycle_keep_their_rate():
     earlier = dict.fromkeys(SKILL_NAMES, 90.0) | {"wake_up": 40.0}
     now = {name: rate for name, rate in earlier.items() if name != "wake_up"}

@@ -256,11 +256,6 @@ def test_a_level_has_an_entry_for_each_of_its_maps(tmp_path):
     copy = make_sampler("plr", tmp_path, replay_maps=True)
     copy.load(*sampler.state())
     assert copy.buffer.row_of(level, 6) == 1
-    arrays, values = sampler.state()
-    del arrays["seeds"]  # as saved by an earlier version
-    values["buffer"] = {**values["buffer"], "levels": [{}, {"rows": 2}, {"rows": 3}]}
-    copy.load(arrays, values)
-    assert copy.buffer.row_of(DotsLevel(rows=3)) == 2
 
 
 def test_results_of_removed_levels_are_ignored(tmp_path):

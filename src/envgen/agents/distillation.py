@@ -84,7 +84,7 @@ class DistillationSettings(PpoSettings):
     aux_batch_size: PositiveInt = 512
     """Steps in a minibatch of an auxiliary pass."""
     aux_learning_rate: LearningRate = 3e-4
-    """Learning rate of the two auxiliary optimizers."""
+    """Learning rate of the two auxiliary optimizers. It is not annealed."""
     reward_threshold: float = 0.1
     """A larger reward marks an achievement."""
     temperature: Positive = 0.1
@@ -135,10 +135,14 @@ class AchievementNetwork(ActorCritic):
     def arguments(self) -> dict[str, Any]:
         return {**super().arguments(), "reward_threshold": self.reward_threshold}
 
+    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
+        """phi (B, width). The last bit is left out: it is the same in all achievements, and only the memory uses it."""
+        return self.encoder.encode(prepared[:, :-1].contiguous())
+
     def forward_sequence(
         self, prepared: torch.Tensor, state: torch.Tensor, starts: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        features = self.encoder.encode(prepared.flatten(0, 1)).float().unflatten(0, prepared.shape[:2])
+        features = self.encode(prepared.flatten(0, 1)).float().unflatten(0, prepared.shape[:2])
         memories = []
         for t in range(prepared.shape[1]):
             memory = self.memory(prepared[:, t], features[:, t], state, starts[:, t])
@@ -330,7 +334,7 @@ class AchievementDistillation(PPO):
 
     def _encode_obs(self, obs: torch.Tensor) -> torch.Tensor:
         with autocast(self.device, self.bfloat16):
-            return self.network.encoder.encode(obs).float()
+            return self.network.encode(obs).float()
 
     def _pad(self, rows: torch.Tensor) -> torch.Tensor:
         """Repeat the first row, where only a few numbers of rows are fast."""

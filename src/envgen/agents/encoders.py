@@ -86,7 +86,7 @@ class ImpalaEncoder(Encoder):
 
     def encode(self, prepared: torch.Tensor) -> torch.Tensor:
         size = math.prod(self.shape)
-        images = prepared[:, :size].unflatten(1, self.shape) if self.history else prepared
+        images = prepared.flatten(1)[:, :size].unflatten(1, self.shape)
         x = images.permute(0, 3, 1, 2).float() / 255  # (B, C, H, W)
         x = self.stacks(x)
         if self.history is None:

@@ -93,8 +93,8 @@ class ActorCritic(PolicyNetwork):
     """An encoder, a recurrent core if there is one, and two linear heads, `policy_head` and `value_head`.
 
     With a core, the heads see the features of encoder and core, concatenated. The value is in units of
-    `ReturnNormalizer`. `reward_bit_threshold` adds one bit after all others: whether the last step's reward was larger
-    than this.
+    `ReturnNormalizer`. `reward_bit_threshold` adds one bit after all others, which the encoder does not receive:
+    whether the last step's reward was larger than this.
     """
 
     encoder: Encoder
@@ -116,7 +116,8 @@ class ActorCritic(PolicyNetwork):
                 observation_space, action_space, layout, has_memory, settings.history, reward_bit_threshold
             )
         num_bits = self.history_spec.num_bits if self.history_spec else 0
-        self.encoder = make_encoder(observation_space, layout, settings, num_bits)
+        num_encoded_bits = num_bits - (reward_bit_threshold is not None)
+        self.encoder = make_encoder(observation_space, layout, settings, num_encoded_bits)
         self.acts_in_chunks = isinstance(self.encoder, TileEncoder)
         self.action_dist = make_distribution(action_space, settings.unimix)
         self.core: RecurrentCore | None = None

@@ -34,7 +34,6 @@ from .networks import (
     ActorCritic,
     Categorical,
     PolicyNetwork,
-    default_encoder,
     layout_of,
     run_network,
     run_step,
@@ -385,6 +384,7 @@ class PPO:
         returns, parameters = minibatch["returns"], self._loss_parameters()
         if "valid" in minibatch:
             returns = returns[minibatch["valid"]]
+        returns = returns.double()  # as the statistics of the normalizer
         count, total, square_sum = self.process_group.all_reduce(
             torch.stack([returns.new_tensor(len(returns)), returns.sum(), returns.square().sum()])
         )
@@ -392,6 +392,7 @@ class PPO:
             return None
         if torch.isfinite(square_sum):  # otherwise the loss is not finite either; keep the statistics clean
             self.return_normalizer.update(total / count, square_sum / count)
+        count = count.float()
 
         grads, metrics = self.threaded_gradients.compute(lambda mb: self._loss(mb, count), parameters, minibatch)
         self.process_group.all_reduce_many([*grads, metrics])
@@ -535,8 +536,6 @@ class PPO:
         """
         saved = type(self.settings).model_validate(values["settings"]).model_dump()  # with settings added since
         current = self.settings.model_dump()
-        if saved["network"]["encoder"] == "auto" != current["network"]["encoder"]:  # saved by an earlier version
-            saved["network"]["encoder"] = default_encoder(self.observation_space)
         if saved != current:
             before, now = flatten(saved), flatten(current)
             changes = [

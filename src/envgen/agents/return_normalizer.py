@@ -5,7 +5,10 @@ from torch import nn
 
 
 class ReturnNormalizer(nn.Module):
-    """Exponentially weighted mean and variance of returns, debiased. With `decay=None` it does nothing."""
+    """Exponentially weighted mean and variance of returns, debiased. With `decay=None` it does nothing.
+
+    The statistics are in float64, because the variance is a difference of squares, which may be large.
+    """
 
     running_mean: torch.Tensor
     running_mean_sq: torch.Tensor
@@ -16,7 +19,7 @@ class ReturnNormalizer(nn.Module):
         super().__init__()
         self.decay = decay
         for name in ("running_mean", "running_mean_sq", "debiasing_term"):
-            self.register_buffer(name, torch.zeros(()))
+            self.register_buffer(name, torch.zeros((), dtype=torch.float64))
 
     def update(self, mean: torch.Tensor, mean_sq: torch.Tensor) -> None:
         """Add the mean and the mean square of a batch of returns."""

@@ -57,8 +57,6 @@ class EpisodeStats:
     @classmethod
     def from_state(cls, state: Arrays) -> "EpisodeStats":
         lists = {name: array.tolist() for name, array in state.items() if name != "skill_counts"}
-        num_practiced = len(lists.get("practice_lengths", ()))
-        lists.setdefault("practice_levels", [0] * num_practiced)  # not saved by earlier versions
         return cls(**lists, skill_counts=list(state["skill_counts"]))
 
 
@@ -109,7 +107,7 @@ class StepResult(NamedTuple):
     truncated: np.ndarray  # (B,) whether it ended by truncation alone
     valid: np.ndarray  # (B,) False where the step only reset the environment, or the agent does not learn from it
     final_obs: Any  # the last observations of the episodes that ended; None if none did
-    cut_off: np.ndarray  # (B,) whether the training ended it before the world would have; True for all practice
+    cut_off: np.ndarray  # (B,) whether the training ended it before the world would have
     final_bits: np.ndarray | None  # (B, bits), of the agent's memory at final_obs; None if nothing was truncated
 
     def final_inputs(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -183,7 +181,7 @@ class VecEnvRunner:
             final_infos = infos.get("final_info", {}) if same_step else infos
             if "practice_skill" in final_infos:
                 practiced = dones & final_infos["practice"]
-            cut_off = practiced | (dones & final_infos.get("cut_off", cut_off))
+            cut_off = dones & final_infos.get("cut_off", cut_off)
             self._record_episodes(np.flatnonzero(dones & ~practiced), final_infos, episodes)
             self._record_practice(np.flatnonzero(practiced), final_infos, episodes)
             if self.autoreset_mode == AutoresetMode.DISABLED:

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.designers.chat.usage import ChatUsage
 from envgen.runs.statistics import wilson_interval
+from envgen.settings import FrozenModel
 from envgen.text import printable
 
 from .benchmark import Benchmark
@@ -16,11 +17,7 @@ from .published import describe_published
 MAX_ERRORS = 8  # kinds of errors in the table
 
 
-class Result(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ItemResult(Result):
+class ItemResult(FrozenModel):
     """One line of `items.jsonl`."""
 
     id: str
@@ -36,7 +33,7 @@ class ItemResult(Result):
     usage: ChatUsage
 
 
-class Row(Result):
+class Row(FrozenModel):
     """The items of one category."""
 
     name: str
@@ -49,7 +46,7 @@ class Row(Result):
     rates: dict[str, float]
 
 
-class BenchmarkResult(Result):
+class BenchmarkResult(FrozenModel):
     """The results of a language model on a benchmark."""
 
     benchmark: str

@@ -30,7 +30,7 @@ from envgen.designers.chat.protocol import BudgetExceededError, ChatError, ChatR
 from envgen.designers.chat.threads import Interrupted, open_chat, run_in_threads
 from envgen.designers.chat.usage import ChatUsage
 from envgen.runs.files import MAX_JSON_BYTES, append_line, exists, flush_folder, open_regular, parse_json
-from envgen.runs.store import Run, RunError, read_request
+from envgen.runs.store import Run, RunError
 from envgen.text import strip_reasoning
 
 from .benchmark import Benchmark, BenchmarkError, Item, Verdict
@@ -80,7 +80,7 @@ def run_benchmark(
         "policy": "llm", "benchmark": benchmark.name, "data_version": benchmark.data_version, "options": given,
         "seed": seed, "llm": config.llm, "settings": config.model_settings.model_dump(mode="json"),
     }  # fmt: skip
-    if source.local is not None and not _has_no_checksum(folder):
+    if source.local is not None:
         request |= {"dtype": config.dtype, "weights": source.local.checksum()}
     with Run(folder, request, runtime_options=config.for_record()) as run:
         runner = Runner(benchmark, config, source, folder, on_progress, log)
@@ -88,11 +88,6 @@ def run_benchmark(
         result = summarize(benchmark, config.llm, results)
         run.write("evaluation", result.model_dump(mode="json"))
     return result
-
-
-def _has_no_checksum(folder: Path) -> bool:
-    """Whether a folder has a run of an earlier version, which did not record the weights of a model in this process."""
-    return exists(folder / "run.json") and "weights" not in read_request(folder)[0]
 
 
 def select_items(benchmark: Benchmark, categories: Sequence[str], limit: int | None, seed: int) -> list[Item]:

@@ -107,7 +107,6 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         """
         require_extra("genenv")
         from envgen import coevolution_api as api
-        from envgen.runs.store import read_request
 
         servers = {"agent_server": agent_server, "environment_server": environment_server}
         runtime: dict[str, Any] = {
@@ -134,7 +133,6 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
                 *(flag(name) for name, value in identity.items() if value is not None),
                 *(option for prefix, options in groups.items() for option in given_flags(prefix, options)),
             ])  # fmt: skip
-            read_request(resume)
             _run(lambda: api.resume_coevolution(resume, dtype=dtype, **runtime), resume, _resume_flags(runtime))
             return
         domain, proposer, seed = domain or "tools", proposer or DEFAULT_PROPOSER, require_seed(seed or 0)

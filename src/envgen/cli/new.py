@@ -47,21 +47,21 @@ def new(
     if keyword.iskeyword(package) or keyword.iskeyword(title) or find_spec(package) is not None:
         raise UserError(f"the name {name!r} is taken by a Python keyword or an installed package; choose another name")
     values = {"name": name, "package": package, "title": title, "version": __version__}
-    folder, is_created = folder or Path(name), False
+    folder, written = folder or Path(name), list[Path]()
     try:
         folder.mkdir(parents=True)
-        is_created = True
-        for template, target in FILES.items():
-            text = files("envgen").joinpath(f"templates/{kind}/{template}.template").read_text("utf-8")
-            file = folder / target.format(package=package)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(Template(text).substitute(values), "utf-8")
-        written = [folder / target.format(package=package) for target in FILES.values()]
+        try:
+            for template, target in FILES.items():
+                text = files("envgen").joinpath(f"templates/{kind}/{template}.template").read_text("utf-8")
+                written.append(folder / target.format(package=package))
+                written[-1].parent.mkdir(parents=True, exist_ok=True)
+                written[-1].write_text(Template(text).substitute(values), "utf-8")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)  # so that the command can be repeated
+            raise
     except FileExistsError:
         raise UserError(f"{folder} already exists; choose another folder with --folder") from None
     except OSError as error:
-        if is_created:
-            shutil.rmtree(folder, ignore_errors=True)  # so that the command can be repeated
         raise UserError(f"cannot write {error.filename or folder}: {error.strerror}") from None
     for file in written:
         print(f"Written: {file}")

@@ -124,8 +124,9 @@ class EnvironmentSettings(PolicySettings):
     kl_coef: NonNegativeFloat = 1e-2
     """Weight of the KL penalty against the initial model. Not specified in the paper."""
     target_kl: PositiveFloat | None = 0.1
-    """Stop the update when the KL divergence per token exceeds this, in nats. If it is none, there is no limit.
-    The paper limits the update but gives no number."""
+    """Stop the update when the estimated KL divergence per token exceeds this, in nats. If it is none, there is no
+    limit. In reward-weighted regression, the estimate comes from the specs that the update makes more likely, and is
+    many times the divergence on new samples. The paper limits the update but gives no number."""
     max_new_tokens: Tokens = 64
     """Maximum length of a spec in tokens."""
 

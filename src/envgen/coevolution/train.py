@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from accelerate import Accelerator
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from envgen.runs.files import exists
 from envgen.runs.kinds import total_tokens
@@ -23,7 +23,7 @@ from envgen.runs.store import (
     read_request,
     reading,
 )
-from envgen.settings import format_choice_error
+from envgen.settings import FrozenModel, format_choice_error
 
 from .domains.registry import domain_path
 from .language_model import LanguageModel, load_model
@@ -54,10 +54,9 @@ FOLDER_NAME = re.compile(r"[\w:-][\w:.-]*")
 PHASES = ("environment", "rollout", "update", "evaluation")
 
 
-class CoevolutionSummary(BaseModel):
+class CoevolutionSummary(FrozenModel):
     """The results of a finished run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     initial_accuracy: float
     """On the held-out tasks before training, in percent."""
     final_accuracy: float
@@ -76,10 +75,9 @@ class CoevolutionSummary(BaseModel):
     """Wall time in seconds, without interruptions."""
 
 
-class CoevolveRequest(BaseModel):
+class CoevolveRequest(FrozenModel):
     """The settings that identify a run. `agent` and `environment` are model folders or names on the hub."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     proposer: str
     agent: str
     environment: str

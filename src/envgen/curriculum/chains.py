@@ -244,11 +244,8 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
         success_steps = read_array(state, PREFIX + "success_steps", "i8", shape)
         num_successes = read_array(state, PREFIX + "num_successes", "i8", shape[:1])
         first_success = read_array(state, PREFIX + "first_success", "i8", (self.num_envs,))
-        if PREFIX + "num_changes" in state:
-            num_changes = read_array(state, PREFIX + "num_changes", "i8", shape[:1])
-            env_changes = read_array(state, PREFIX + "env_changes", "i8", (self.num_envs,))
-        else:  # saved before changes of the stage were counted
-            num_changes, env_changes = np.zeros_like(self.num_changes), np.zeros_like(self.env_changes)
+        num_changes = read_array(state, PREFIX + "num_changes", "i8", shape[:1])
+        env_changes = read_array(state, PREFIX + "env_changes", "i8", (self.num_envs,))
         num_stages = np.array([len(chain.levels) for chain in self.chains])
         if (stages < 0).any() or (stages >= num_stages).any() or (counts < 0).any() or (num_successes < 0).any():
             raise ValueError("the state of the chains is damaged or was saved with other chains; use the same ones")

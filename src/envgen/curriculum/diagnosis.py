@@ -13,11 +13,11 @@ from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import SupportsAct
 from envgen.agents.rollout import episode_skill_counts
 from envgen.designers.designer import CycleDiagnosis, EpisodeEnds, SkillFailure
+from envgen.settings import FrozenModel
 from envgen.worlds.world import EpisodeEnd, LevelVectorEnv, Skill, World
 
 from .evaluate import Estimate, Evaluation, check_episodes, evaluate, make_envs, rate_with_ci
@@ -26,11 +26,7 @@ DEFAULT_THRESHOLD = 50.0  # percent
 QUANTILES = (0, 10, 25, 50, 75, 90, 100)  # of the episode lengths, in percent
 
 
-class _Result(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class FunnelStage(_Result):
+class FunnelStage(FrozenModel):
     """A prerequisite or condition of a skill, in percent of the episodes in which the skill is possible."""
 
     name: str
@@ -40,7 +36,7 @@ class FunnelStage(_Result):
     """Episodes that had it and every stage before it: conditions at the same step, prerequisites at any time."""
 
 
-class Attempts(_Result):
+class Attempts(FrozenModel):
     """How often a skill could have succeeded, and how often the agent attempted it."""
 
     opportunity_steps: int
@@ -57,7 +53,7 @@ class Attempts(_Result):
     """Condition: the percentage of the failed attempts in which it did not hold."""
 
 
-class Bottleneck(_Result):
+class Bottleneck(FrozenModel):
     """The stage at which the largest share of the episodes that got this far is lost."""
 
     kind: Literal["prerequisite", "condition", "try", "success"]
@@ -71,7 +67,7 @@ class Bottleneck(_Result):
         return f"{self.name}: {self.reached} of the {self.of} episodes that got this far"
 
 
-class SkillDiagnosis(_Result):
+class SkillDiagnosis(FrozenModel):
     """How far episodes get towards a skill."""
 
     success: Estimate
@@ -90,7 +86,7 @@ class SkillDiagnosis(_Result):
     """None if no episode is lost at any stage."""
 
 
-class EndDiagnosis(_Result):
+class EndDiagnosis(FrozenModel):
     """The episodes that ended for one reason."""
 
     cause: str
@@ -101,7 +97,7 @@ class EndDiagnosis(_Result):
     """Circumstance: value: the number of these episodes with it."""
 
 
-class Diagnosis(_Result):
+class Diagnosis(FrozenModel):
     """What `diagnose` measured, for all skills of the world."""
 
     evaluation: Evaluation

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import Learner, SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
@@ -29,6 +28,7 @@ from envgen.runs.statistics import (
     success_rates,
     wilson_interval,
 )
+from envgen.settings import FrozenModel
 from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, World
 
 from .plan import check_seed
@@ -41,10 +41,9 @@ SCORING_EPISODES = 32  # of the level scorer, in each level
 SCORING_SEED = 55_000_000
 
 
-class Estimate(BaseModel):
+class Estimate(FrozenModel):
     """A number with its 95% confidence interval."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     value: float
     low: float
     high: float
@@ -60,10 +59,9 @@ class Estimate(BaseModel):
         return difference <= math.hypot(upper.value - upper.low, lower.high - lower.value)
 
 
-class Evaluation(BaseModel):
+class Evaluation(FrozenModel):
     """The results of some episodes. Success rates and score are percentages."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     world: str
     """The name of the world."""
     level: dict[str, Any]

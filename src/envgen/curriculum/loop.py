@@ -18,8 +18,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
 from envgen.agents.learner import LEARNERS, Learner, SupportsMemory, learner_class
 from envgen.agents.settings import PpoSettings
 from envgen.designers.designer import (
@@ -34,8 +32,9 @@ from envgen.designers.designer import (
     request_revision,
 )
 from envgen.designers.sampler import EpisodeDesigner, LevelSampler
-from envgen.runs.phases import cycle_phase_name, final_phase_name
+from envgen.runs.phases import cycle_phase_name, final_phase_name, original_index
 from envgen.runs.store import PROGRESS, Run, read_progress, reading
+from envgen.settings import FrozenModel
 from envgen.worlds.world import Level, World
 
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
@@ -51,10 +50,9 @@ DIAGNOSIS_EPISODES = 128  # after each cycle, for the designers that want them
 EXTENDABLE = ("plan.cycles", "plan.final_steps")
 
 
-class TrainingSummary(BaseModel):
+class TrainingSummary(FrozenModel):
     """The results of a run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     steps: dict[str, int]
     """Environment steps in levels, in the original, and to measure levels ("ranking")."""
     seconds: float
@@ -425,21 +423,10 @@ class Loop:
             return None
         skills = [skill.name for skill in self.world.skills]
         last_phase = [line for line in lines if line["phase"] == lines[-1]["phase"]]
-        k = self._index_of_original(lines[-1]["phase"], designs)
-        if k is None:
+        k = original_index(lines[-1]["phase"], designs[-1]["proposal"]["levels"] if designs else [])
+        if k is None or k >= len(lines[-1]["levels"]):  # with a high ratio, no environment plays the original
             return None
         return training_stats([line_of_entry(line, k) for line in last_phase], skills)
-
-    def _index_of_original(self, phase_name: str, designs: list[dict[str, Any]]) -> int | None:
-        """Where the progress lines of the last phase have the results of the original; None if it is not played."""
-        phases: list[Phase] = []
-        if designs:
-            proposal = Proposal.from_json(designs[-1]["proposal"], self.world.Level)
-            phases = [phase for phase in self.phases(len(designs), proposal) if phase.name == phase_name]
-        levels = unique(phases[0].levels) if phases else []  # otherwise it is a final phase
-        if not levels:
-            return 0
-        return levels.index(self.world.original) if self.world.original in levels else None
 
     def _reading(self, name: str) -> AbstractContextManager[None]:
         return reading(self.run.folder / f"{name}.json")

@@ -188,6 +188,7 @@ class PracticeVectorEnv(VectorEnvWrapper, LevelVectorEnv):
         if ended.any():
             self._count_episodes(achieved, ended, infos["final_info"])
             infos["final_info"] |= {
+                "cut_off": expired | infos["final_info"].get("cut_off", np.zeros_like(ended)), "_cut_off": ended,
                 "practice": ended & practiced, "_practice": ended,
                 "practice_skill": np.where(ended & practiced, self.practice_group // 2, -1), "_practice_skill": ended,
             }  # fmt: skip
@@ -295,7 +296,7 @@ class PracticeVectorEnv(VectorEnvWrapper, LevelVectorEnv):
                 self.saved_histories.write(rows, self.snapshot_histories.read(source))
             elif transfer == "save":
                 self.saved_histories.write(rows, history.get_rows(source))
-            elif self.saved_histories.arrays:  # restore; a checkpoint of an earlier version may have none
+            else:  # restore
                 history.set_rows(source, self.saved_histories.read(rows))
 
     def _row_to_replace(self) -> int:
@@ -354,7 +355,6 @@ class PracticeVectorEnv(VectorEnvWrapper, LevelVectorEnv):
         return obs
 
     def _restore(self, state: Mapping[str, np.ndarray]) -> None:
-        state = {"granted": np.zeros_like(self.granted), **state}  # earlier versions did not save it
         arrays = {
             name: read_array(state, name, current.dtype.str, (None,) if name.startswith("saved") else current.shape)
             for name in self.ARRAYS

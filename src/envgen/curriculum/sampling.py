@@ -110,7 +110,6 @@ class SampledLevelsVectorEnv(VectorEnvWrapper):
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
         envs, own = strip_prefix("envs", state), strip_prefix("sampling", state)
-        own.setdefault("next_seeds", np.full(self.num_envs, NO_SEED))  # earlier versions had none
         arrays = {name: read_array(own, name, getattr(self, name).dtype.str, (self.num_envs,)) for name in self.ARRAYS}
         text = read_array(own, "next_levels", "u1", (None,)).tobytes()
         try:

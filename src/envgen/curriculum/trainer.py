@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import Learner, learner_class
 from envgen.agents.networks import is_image, layout_of
@@ -27,6 +26,7 @@ from envgen.interrupts import GracefulInterrupt
 from envgen.runs.checkpoint import loading
 from envgen.runs.statistics import has_coverage, score, success_counts, success_rates
 from envgen.runs.store import Run, RunError
+from envgen.settings import FrozenModel
 from envgen.worlds.world import Level, LevelVectorEnv, TileGrid, World
 
 from .chains import ChainVectorEnv, start_level
@@ -422,14 +422,13 @@ def phase_seed(seed: int, phase: int) -> int:
     return int(np.random.SeedSequence([seed, phase]).generate_state(1)[0] >> 1)
 
 
-class TrainingStats(BaseModel):
+class TrainingStats(FrozenModel):
     """Results of the training episodes of a phase: the measure that EnvGen and most Crafter papers publish.
 
     Score and success rates (percent) are taken over all episodes that ended in the phase, so they are lower than what
     the final policy reaches. The reward is the mean over those that ended in its last 100,000 steps.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     episodes: int
     score: float
     reward: float

@@ -43,9 +43,6 @@ class AlphaDesigner(Designer):
     settings_type = AlphaSettings
     settings: AlphaSettings
 
-    def __init__(self, settings: AlphaSettings | None = None):
-        self.settings = settings or AlphaSettings()
-
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         space = setting_values(brief.Level)
         logits = self.policy_logits(space, history)

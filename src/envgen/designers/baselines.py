@@ -117,9 +117,6 @@ class RandomDesigner(Designer):
     settings_type = RandomSettings
     settings: RandomSettings
 
-    def __init__(self, settings: RandomSettings | None = None):
-        self.settings = settings or RandomSettings()
-
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         rng = np.random.default_rng([brief.seed, brief.cycle])
         space = setting_values(brief.Level)

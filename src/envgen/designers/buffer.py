@@ -277,7 +277,6 @@ class LevelArchive:
         levels = [self.level_type.parse(level) for level in values["levels"]]
         origins = [parse_origin(origin) for origin in values["origins"]]
         n, num_sampled = len(levels), values["num_sampled"]
-        arrays = {"seeds": np.full(n, NO_SEED), **arrays}  # earlier versions had none
         loaded = {name: np.asarray(arrays[name]) for name in self.ARRAYS}
         keys = list(zip(levels, loaded["seeds"].tolist(), strict=False))
         is_valid = n <= self.capacity and len(origins) == len(set(keys)) == n

@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
@@ -24,13 +23,13 @@ from pydantic import (
 )
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, format_choice_error, format_validation_error
-from envgen.worlds.world import Level, Skill
+from envgen.settings import FrozenModel, Settings, format_choice_error, format_validation_error
+from envgen.worlds.world import AnyLevel, Level, Skill
 
 LevelOverrides = dict[str, Any]  # the settings of a level that differ from the original, as JSON data
 ScoredBy = Literal["scoring_agent", "agent"]  # a new agent trained briefly in each level, or the agent of this run
-_Level = Level  # Brief has a field of that name
 Percent = Annotated[float, Field(ge=0, le=100)]
+Cutoff = Annotated[float, Field(ge=1.5)]  # below, each cutoff leaves out late successes, and so makes the next shorter
 MIN_WEIGHT, MAX_WEIGHT = 0.1, 10.0
 MAX_WINDOW = 100_000  # episodes
 Weight = Annotated[float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT, allow_inf_nan=False)]
@@ -41,10 +40,8 @@ class DesignError(EnvgenError):
     """A designer cannot do its work. The message says what to do."""
 
 
-class FrozenModel(BaseModel):
+class DesignData(FrozenModel):
     """Base class of the data that designers write and read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
     def from_json(cls, data: Any, level_type: type[Level]) -> Self:
@@ -52,7 +49,7 @@ class FrozenModel(BaseModel):
         return cls.model_validate(data, context={"level_type": level_type})
 
 
-class LevelChain(FrozenModel):
+class LevelChain(DesignData):
     """Levels of one skill, each a stage harder than the one before, that an agent trains in one after another.
 
     Training goes on to the next stage when the skill succeeds often enough, and back when it hardly succeeds any more
@@ -71,7 +68,7 @@ class LevelChain(FrozenModel):
     """The success rate at which training returns to the stage before."""
     window: Annotated[int, Field(ge=1, le=MAX_WINDOW)] = 16
     """The number of episodes over which the success rate is taken."""
-    cutoff: Annotated[float, Field(ge=1)] | None = None
+    cutoff: Cutoff | None = None
     """Truncate episodes at this multiple of the number of steps within which 90% of the last `window` successful
     episodes in the current stage succeeded, but not before step 64, nor before 8 episodes have succeeded there. The
     last stage is exempt. If not set, episodes end as in the world."""
@@ -106,7 +103,7 @@ class LevelChain(FrozenModel):
         return [level.to_overrides() for level in levels]
 
 
-class ProposedLevel(FrozenModel):
+class ProposedLevel(DesignData):
     """A level and its purpose. With a chain, it is the stage of the chain that training begins with."""
 
     level: Level
@@ -143,7 +140,7 @@ class ProposedLevel(FrozenModel):
 
 
 def parse_level(value: Any, info: ValidationInfo) -> Level:
-    """Validate a level that is part of a model; its class is in the context of `FrozenModel.from_json`."""
+    """Validate a level that is part of a model; its class is in the context of `DesignData.from_json`."""
     if isinstance(value, Level):
         return value
     level_type = (info.context or {}).get("level_type")
@@ -159,7 +156,7 @@ def omit_defaults(model: type[BaseModel], data: dict[str, Any], *names: str) -> 
     }
 
 
-class Proposal(FrozenModel):
+class Proposal(DesignData):
     """The levels of one cycle. An empty proposal means training in the original."""
 
     levels: tuple[ProposedLevel, ...] = ()
@@ -172,7 +169,7 @@ class Proposal(FrozenModel):
     """The levels it chose from, in order of preference."""
 
 
-class AuditResult(FrozenModel):
+class AuditResult(DesignData):
     """What the audit of a level found before any training in it."""
 
     verdict: Literal["good", "doubtful", "bad"]
@@ -183,7 +180,7 @@ class AuditResult(FrozenModel):
     """What else the audit found."""
 
 
-class SuccessRate(FrozenModel):
+class SuccessRate(DesignData):
     """A success rate in percent: mean and standard deviation over groups of episodes."""
 
     mean: float
@@ -197,7 +194,7 @@ class SuccessRate(FrozenModel):
         return f"{self.mean:.1f}% ± {self.std:.1f}%"
 
 
-class ChainOutcome(FrozenModel):
+class ChainOutcome(DesignData):
     """How training went in a chain: the stage it reached, and for each stage its episodes and their successes."""
 
     stage: int
@@ -208,7 +205,7 @@ class ChainOutcome(FrozenModel):
     """The episodes of each stage in which the skill succeeded."""
 
 
-class LevelOutcome(FrozenModel):
+class LevelOutcome(DesignData):
     """How training went in one level: success rates in percent over all episodes, the first and the last third.
 
     Skills that were impossible in every episode are left out. Those of a chain are over the episodes of all its stages.
@@ -232,7 +229,7 @@ class LevelOutcome(FrozenModel):
         return omit_defaults(type(self), handler(self), "chain")
 
 
-class SkillFailure(FrozenModel):
+class SkillFailure(DesignData):
     """Where the episodes of an agent fail on the way to a skill."""
 
     success_rate: float
@@ -245,7 +242,7 @@ class SkillFailure(FrozenModel):
     """Those of these episodes in which it was attempted when it could have succeeded."""
 
 
-class EpisodeEnds(FrozenModel):
+class EpisodeEnds(DesignData):
     """The episodes that ended for one reason."""
 
     cause: str
@@ -256,7 +253,7 @@ class EpisodeEnds(FrozenModel):
     """Their median length in steps."""
 
 
-class CycleDiagnosis(FrozenModel):
+class CycleDiagnosis(DesignData):
     """How the agent's episodes in the original went after a cycle."""
 
     episodes: int
@@ -269,7 +266,7 @@ class CycleDiagnosis(FrozenModel):
     """For the skills that are not mastered."""
 
 
-class Cycle(FrozenModel):
+class Cycle(DesignData):
     """A finished cycle, as designers see it."""
 
     number: int
@@ -326,7 +323,7 @@ class Brief:
     """The rules of the world in prose."""
     skills: tuple[Skill, ...]
     """The skills of the world."""
-    Level: type[_Level]
+    Level: type[AnyLevel]
     """The class of the levels to propose."""
     skill_levels: Mapping[str, Mapping[str, Any]]
     """Skill: settings of a level in which its prerequisites are granted."""
@@ -340,9 +337,9 @@ class Brief:
     """The seed of the run."""
     setting_effects: Callable[[], SettingEffects] = dict
     """For each value of a setting, the statistics of the maps that it changes most. It takes seconds to compute."""
-    score_levels: Callable[[Sequence[_Level], ScoredBy], list[float]] | None = None
+    score_levels: Callable[[Sequence[AnyLevel], ScoredBy], list[float]] | None = None
     """The score reached in each level."""
-    success_rates: Callable[[Sequence[_Level]], list[dict[str, float]]] | None = None
+    success_rates: Callable[[Sequence[AnyLevel]], list[dict[str, float]]] | None = None
     """The success rates of the agent in each level by skill, in percent, from a few episodes."""
     training: TrainingFacts | None = None
     """How the agent trains."""
@@ -360,9 +357,16 @@ class Designer(ABC):
     settings_type: ClassVar[type[Settings] | None] = None
     """The class of the designer's settings, if it has any. An instance of it is passed to `__init__`."""
     settings: Any = None
-    """The settings that were passed to `__init__`, an instance of `settings_type`."""
+    """The settings, an instance of `settings_type`."""
     wants_diagnosis: bool = False
     """Whether cycles contain a `CycleDiagnosis`, for which the agent plays more episodes after each of them."""
+
+    def __init__(self, settings: Settings | None = None):
+        """By default with the default settings."""
+        if settings is None and self.settings_type is not None:
+            settings = self.settings_type()
+        if settings is not None:
+            self.settings = settings
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)

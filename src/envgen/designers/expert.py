@@ -12,25 +12,27 @@ which the current agent succeeds at the rate q: what always or never succeeds ca
 2024 choose levels by q (1 - q)). The search for the stage begins at the one that training last reached and goes on
 to later or earlier ones while they are too easy or too hard; of those measured, the most learnable is used.
 
-Skills that have fallen by more than `rehearsal_threshold` points since their best, and by more than two standard errors
-of that difference, are rehearsed first: in up to half of the levels, but at least one. The search for their stage
-begins at the original.
+Skills that have fallen by more than `rehearsal_threshold` points since their best cycle, and by more than chance
+explains, are rehearsed first: in up to half of the levels, but at least one. The search for their stage begins at the
+original. A fall from the only cycle before is significant if it exceeds two standard errors of the difference. The best
+of more cycles is higher by chance already, so a larger fall is required (Sidak's correction).
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple, Self
+from statistics import NormalDist
+from typing import NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from envgen.settings import Settings
 from envgen.worlds.world import Level, Skill
 
 from .chains import derive_chain, reached_stage
-from .designer import Brief, Cycle, Designer, LevelChain, Percent, Proposal, ProposedLevel, SuccessRate
+from .designer import Brief, Cutoff, Cycle, Designer, LevelChain, Percent, Proposal, ProposedLevel, SuccessRate
 
 MIN_LEARNABILITY = 0.01  # added to q (1 - q), so that the gain decides where nothing is learnable
-SIGNIFICANT_ERRORS = 2.0  # a fall of fewer standard errors may be chance
+SIGNIFICANT_ERRORS = 2.0  # a fall of fewer standard errors since one cycle may be chance
 MIN_TARGET = 2.0  # percent; the start of a chain can be learned before the prerequisites succeed
 UNKNOWN_RATE = 50.0  # of a level that cannot be measured: the highest learnability
 
@@ -45,12 +47,12 @@ class ExpertSettings(Settings):
     """The success rate in a stage of a chain at which training goes on to the next stage."""
     fall_back_at: Percent = 5
     """The success rate in a stage at which training returns to the stage before."""
-    cutoff: Annotated[float, Field(ge=1)] | None = None
+    cutoff: Cutoff | None = None
     """Truncate episodes at this multiple of the number of steps within which most successful episodes of the same
     chain stage succeed. The last stage is exempt. If not set, episodes are not truncated early."""
     rehearsal_threshold: Percent = 10
     """A skill is rehearsed if its success rate has fallen by more than this many points since its best, and by more
-    than the sampling error of the two rates explains."""
+    than the sampling error of the rates explains."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -79,9 +81,6 @@ class ExpertDesigner(Designer):
     settings_type = ExpertSettings
     settings: ExpertSettings
 
-    def __init__(self, settings: ExpertSettings | None = None):
-        self.settings = settings or ExpertSettings()
-
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         measured_rates = _rates_in_original(brief, history)
         rates = {name: rate.mean for name, rate in measured_rates.items()}
@@ -91,7 +90,7 @@ class ExpertDesigner(Designer):
             for s in brief.skills
             if s.name in brief.skill_levels
         }
-        forgotten = self.forgotten(measured_rates, best, chains)
+        forgotten = self.forgotten(measured_rates, best, chains, len(history) - 1)
         taught = [name for name in chains if rates.get(name, 0) < self.settings.mastery_threshold]
         starts = {name: len(chains[name]) - 1 for name in forgotten}
         starts |= {
@@ -112,14 +111,27 @@ class ExpertDesigner(Designer):
         return Proposal(levels=tuple(levels[: brief.num_levels]))
 
     def forgotten(
-        self, rates: Mapping[str, SuccessRate], best: Mapping[str, SuccessRate], chains: Mapping[str, tuple[Level, ...]]
+        self,
+        rates: Mapping[str, SuccessRate],
+        best: Mapping[str, SuccessRate],
+        chains: Mapping[str, tuple[Level, ...]],
+        num_earlier: int,
     ) -> list[str]:
-        """The skills to rehearse, in descending order of what they cost the score."""
+        """The skills to rehearse, in descending order of what they cost the score.
+
+        Args:
+            rates: The current success rates in the original.
+            best: The highest ones so far.
+            chains: The levels of each skill.
+            num_earlier: The number of cycles before the current one, of which `best` are the highest rates.
+        """
+        normal = NormalDist()
+        significant_errors = normal.inv_cdf(normal.cdf(SIGNIFICANT_ERRORS) ** (1 / max(1, num_earlier)))
 
         def is_forgotten(name: str) -> bool:
             drop = best[name].mean - rates[name].mean
             error = math.hypot(best[name].standard_error, rates[name].standard_error)
-            return drop > max(self.settings.rehearsal_threshold, SIGNIFICANT_ERRORS * error)
+            return drop > max(self.settings.rehearsal_threshold, significant_errors * error)
 
         names = [name for name in chains if name in best and is_forgotten(name)]
         return sorted(names, key=lambda name: (-score_gain(rates[name].mean, best[name].mean), name))

@@ -210,10 +210,10 @@ class LevelArchiveSampler(LevelSampler):
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
         self.buffer.load(arrays, values["buffer"])
         self.pending = {
-            int(k): (self.buffer.level_type.parse(level), parse_origin(origin), int(seed[0]) if seed else NO_SEED)
-            for k, level, origin, *seed in values["pending"]  # earlier versions had no seeds
+            int(k): (self.buffer.level_type.parse(level), parse_origin(origin), int(seed))
+            for k, level, origin, seed in values["pending"]
         }
         self.next_id, self.ranking_steps = int(values["next_id"]), int(values["ranking_steps"])
-        self.num_tried = int(values.get("num_tried", self.next_id))  # earlier versions counted levels when chosen
+        self.num_tried = int(values["num_tried"])
         self.num_episodes = {str(kind): int(count) for kind, count in values["num_episodes"].items()}
         self.rng.bit_generator.state = values["rng"]

@@ -40,9 +40,6 @@ class DrDesigner(EpisodeDesigner):
     settings_type = DrSettings
     settings: DrSettings
 
-    def __init__(self, settings: DrSettings | None = None):
-        self.settings = settings or DrSettings()
-
     def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
         buffer = LevelArchive(level_type, skills, self.settings.buffer_size)
         return LevelArchiveSampler(self.name, self.settings, buffer, seed)
@@ -108,7 +105,7 @@ class PlrSampler(LevelArchiveSampler):
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
         super().load(arrays, values)
-        self.num_repeats = int(values.get("num_repeats", 0))  # earlier versions did not count them
+        self.num_repeats = int(values["num_repeats"])
 
 
 class PlrDesigner(EpisodeDesigner):
@@ -117,9 +114,6 @@ class PlrDesigner(EpisodeDesigner):
     name = "plr"
     settings_type = PlrSettings
     settings: PlrSettings
-
-    def __init__(self, settings: PlrSettings | None = None):
-        self.settings = settings or PlrSettings()
 
     def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
         return PlrSampler(self.name, self.settings, level_type, skills, seed)
@@ -165,9 +159,6 @@ class AccelDesigner(EpisodeDesigner):
     name = "accel"
     settings_type = AccelSettings
     settings: AccelSettings
-
-    def __init__(self, settings: AccelSettings | None = None):
-        self.settings = settings or AccelSettings()
 
     def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
         return AccelSampler(self.name, self.settings, level_type, skills, seed)
@@ -281,9 +272,6 @@ class SflDesigner(EpisodeDesigner):
     name = "sfl"
     settings_type = SflSettings
     settings: SflSettings
-
-    def __init__(self, settings: SflSettings | None = None):
-        self.settings = settings or SflSettings()
 
     def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
         buffer = LevelArchive(level_type, skills, self.settings.buffer_size, "learnability", "uniform")

@@ -1,21 +1,14 @@
 """The results of a language model as the agent, and what they cost."""
 
-from pydantic import BaseModel, ConfigDict
-
 from envgen.curriculum.evaluate import Evaluation
 from envgen.designers.chat.usage import ChatUsage
+from envgen.settings import FrozenModel
 
 from .questions import QUESTIONS
 from .settings import LlmAgentSettings
 
 
-class Result(BaseModel):
-    """What is written to a JSON file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class EpisodeResult(Result):
+class EpisodeResult(FrozenModel):
     """The results of one episode."""
 
     number: int
@@ -36,7 +29,7 @@ class EpisodeResult(Result):
     """Calls, tokens and dollars of the episode."""
 
 
-class LlmEvaluation(Result):
+class LlmEvaluation(FrozenModel):
     """The results of a language model as the agent."""
 
     llm: str

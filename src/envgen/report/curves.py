@@ -8,10 +8,10 @@ import numpy as np
 from envgen.runs.kinds import get_path, number, skill_rates, total_tokens
 from envgen.runs.statistics import iqm, iqm_with_ci, score
 
-from .figures import SMOOTHING
 from .read import RunFiles, counts, iter_points
 
 NUM_WINDOWS = 40  # of a training curve
+SMOOTHING = 5  # steps over which noisy metrics are averaged
 NUM_GRID = 48  # points of an aggregate, unless the curves have the same ones as far as they go
 Points = list[tuple[float, float]]
 Phase = tuple[float, float, str]

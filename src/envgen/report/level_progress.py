@@ -2,12 +2,21 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from envgen.runs.kinds import get_path, number, skill_rates
-from envgen.runs.phases import ORIGINAL_KEY, cycle_phase_name, group_levels, has_levels, is_final
+from envgen.runs.phases import (
+    ORIGINAL_KEY,
+    CyclePhase,
+    cycle_phase_name,
+    entry_keys,
+    group_levels,
+    has_levels,
+    is_final,
+    is_sampled,
+)
 
 from .curves import num_skills
 from .read import RunFiles, counts, objects, texts
@@ -55,16 +64,17 @@ def phase_slots(run: RunFiles) -> dict[str, tuple[LevelSlot, ...]]:
     """The slot of each entry of `levels` in the progress lines, by phase."""
     slots: dict[str, tuple[LevelSlot, ...]] = {}
     for cycle in run.cycles:
-        by_level = {
-            key: LevelSlot(frozenset(skill for level in levels for skill in taught_skills(level)), key == ORIGINAL_KEY)
-            for key, levels in group_levels(objects(cycle.design, "proposal", "levels")).items()
-        }
-        mixed = by_level if ORIGINAL_KEY in by_level else {**by_level, ORIGINAL_KEY: ORIGINAL[0]}
-        if cycle.design:  # otherwise its levels are not known
-            slots[cycle_phase_name(cycle.number, "levels")] = tuple(by_level.values()) or ORIGINAL
-            slots[cycle_phase_name(cycle.number, "mixed")] = tuple(mixed.values())
-        slots[cycle_phase_name(cycle.number, "original")] = ORIGINAL
-        slots[cycle_phase_name(cycle.number, "sampled levels")] = (*ORIGINAL, LevelSlot())  # all levels together
+        proposed = objects(cycle.design, "proposal", "levels")
+        for kind in get_args(CyclePhase):
+            phase = cycle_phase_name(cycle.number, kind)
+            plays_proposed = has_levels(phase) and not is_sampled(phase)
+            if plays_proposed and not cycle.design:  # its levels are not known
+                continue
+            levels = group_levels(proposed) if plays_proposed else {}
+            taught = {key: frozenset(s for level in same for s in taught_skills(level)) for key, same in levels.items()}
+            slots[phase] = tuple(
+                LevelSlot(taught.get(key, frozenset()), key == ORIGINAL_KEY) for key in entry_keys(phase, proposed)
+            )
     return slots
 
 

@@ -4,18 +4,54 @@ Only `open_run` raises because of a file's content. What else cannot be used is 
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envgen.runs.files import check_inside, exists, read_regular
+from envgen.runs.files import check_inside, exists, open_regular
 from envgen.runs.kinds import COEVOLVE, Kind, get_path, kind_of, number
 from envgen.runs.store import RunError, read_entry, read_json
 
 MAX_FILE_BYTES = 1 << 28  # of a file with one JSON value per line
 MAX_CYCLES = 200
+
+
+class LineReader:
+    """Reads the JSON lines of a growing file, each line once."""
+
+    def __init__(self, file: Path):
+        self.file = file
+        self.lines: list[dict[str, Any]] = []
+        self.num_damaged = 0
+        self._position, self._last = 0, b""  # the end of the last complete line, and that line
+
+    def read(self) -> list[dict[str, Any]]:
+        """All complete lines. A file that was truncated and rewritten is read from its start."""
+        with open_regular(self.file, "rb") as stream:
+            if os.fstat(stream.fileno()).st_size > MAX_FILE_BYTES:
+                raise OSError(None, f"it has more than {MAX_FILE_BYTES:,} bytes")
+            stream.seek(self._position - len(self._last))
+            if stream.read(len(self._last)) != self._last:
+                self.lines, self.num_damaged, self._position = [], 0, 0
+                stream.seek(0)
+            new = stream.read()
+        new = new[: new.rfind(b"\n") + 1]
+        texts = new.splitlines(keepends=True) if new else []
+        for text in texts:
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError):
+                value = None
+            if isinstance(value, dict):
+                self.lines.append(value)
+            else:
+                self.num_damaged += 1
+        if texts:
+            self._position, self._last = self._position + len(new), texts[-1]
+        return self.lines
 
 
 @dataclass
@@ -151,25 +187,18 @@ class RunFiles:
             return []
         try:
             check_inside(self.folder, file)
-            if (size := file.lstat().st_size) > MAX_FILE_BYTES:
-                raise OSError(None, f"it has {size:,} bytes, more than {MAX_FILE_BYTES:,}")
-            texts = read_regular(file).split(b"\n")
+            reader = self._reader(name)
+            lines = list(reader.read())
         except OSError as error:
             self.add_problem(f"cannot read {name}: {error.strerror}")
             return []
-        lines, num_damaged = [], 0
-        for text in texts[:-1]:
-            try:
-                value = json.loads(text)
-            except (ValueError, RecursionError):
-                value = None
-            if isinstance(value, dict):
-                lines.append(value)
-            else:
-                num_damaged += 1
-        if num_damaged:
-            self.add_problem(f"{name}: {num_damaged} of {len(texts) - 1} lines are damaged and left out")
+        if reader.num_damaged:
+            total = len(lines) + reader.num_damaged
+            self.add_problem(f"{name}: {reader.num_damaged} of {total} lines are damaged and left out")
         return lines
+
+    def _reader(self, name: str) -> LineReader:
+        return LineReader(self.folder / name)
 
 
 def open_run(folder: Path, name: str) -> RunFiles:

@@ -6,7 +6,7 @@ from typing import Any
 
 from PIL import Image
 
-from envgen.runs.kinds import number
+from envgen.runs.kinds import number, skill_rates
 from envgen.settings import flatten
 
 from .adaptation import adaptation_section
@@ -175,7 +175,7 @@ def _cycles(run: RunFiles, maps: LevelMaps | None) -> Html | None:
     before: Mapping[str, float] = {}
     for cycle in run.cycles:
         parts.append(_cycle(cycle, before, maps))
-        before = _success_rates(cycle)
+        before = skill_rates(cycle.result.get("evaluation"))
     legend = map_legend(maps) if maps and any(_has_levels(cycle) for cycle in run.cycles) else None
     return tag("section", tag("h4", "Levels by cycle"), legend, *parts)
 
@@ -184,18 +184,11 @@ def _has_levels(cycle: CycleFiles) -> bool:
     return bool(objects(cycle.design, "proposal", "levels") or cycle.archive)
 
 
-def _success_rates(cycle: CycleFiles) -> dict[str, float]:
-    rates = cycle.result.get("cycle", {})
-    rates = rates.get("success_rates") if isinstance(rates, dict) else None
-    items = rates.items() if isinstance(rates, dict) else ()
-    return {str(name): mean for name, rate in items if (mean := number(rate, "mean")) is not None}
-
-
 def _cycle(cycle: CycleFiles, before: Mapping[str, float], maps: LevelMaps | None) -> Html:
     levels = archive_cards(cycle.archive) or objects(cycle.design, "proposal", "levels")
     audits = objects(cycle.design, "audits")
     outcomes = objects(cycle.result, "cycle", "outcomes")
-    after = _success_rates(cycle)
+    after = skill_rates(cycle.result.get("evaluation"))
     score = estimate(cycle.result, "evaluation", "score")
     heading = [
         tag("strong", f"Cycle {cycle.number}"),

@@ -20,11 +20,9 @@ from envgen.text import printable
 
 from .files import suggest_path
 from .kinds import Kind, get_path, kind_of, number
-from .statistics import Aggregate, iqm, iqm_with_ci
+from .statistics import Aggregate, iqm_with_ci
 from .store import RESTORE, Run, RunError, read_entry
 from .tables import Comparison, Group, Table
-
-__all__ = ["Aggregate", "Comparison", "Group", "Table", "compare", "find_runs", "iqm", "iqm_with_ci"]
 
 MAX_DEPTH = 3  # levels of subdirectories that are searched for runs
 STEP_TOLERANCE = 0.01  # relative: training may end on whole rollouts

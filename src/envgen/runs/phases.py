@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 CyclePhase = Literal["levels", "original", "mixed", "sampled levels"]
@@ -10,6 +10,7 @@ FINAL = "final"  # in the original, after the last cycle
 CYCLE = re.compile(r"cycle (\d+): (.*)")
 WITHOUT_LEVELS: CyclePhase = "original"
 ORIGINAL_KEY = "{}"  # of `group_levels`
+SAMPLED_KEY = "sampled"  # all levels that a sampler chooses
 
 
 def cycle_phase_name(cycle: int, kind: CyclePhase) -> str:
@@ -52,11 +53,17 @@ def group_levels(proposed: Iterable[Mapping[str, Any]]) -> dict[str, list[Mappin
     return groups
 
 
-def original_index(phase: str, proposed: Sequence[Mapping[str, Any]]) -> int | None:
+def entry_keys(phase: str, proposed: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What each entry of `levels` in the progress lines of a phase plays: keys of `group_levels`, or SAMPLED_KEY."""
+    if is_sampled(phase):
+        return [ORIGINAL_KEY, SAMPLED_KEY]
+    keys = list(group_levels(proposed)) if has_levels(phase) else []
+    if not keys or (phase.endswith(": mixed") and ORIGINAL_KEY not in keys):
+        keys.append(ORIGINAL_KEY)
+    return keys
+
+
+def original_index(phase: str, proposed: Iterable[Mapping[str, Any]]) -> int | None:
     """Return the index of the original in `levels` of the progress lines of a phase; None if it was not played."""
-    if not has_levels(phase) or is_sampled(phase) or not proposed:
-        return 0
-    keys = list(group_levels(proposed))
-    if ORIGINAL_KEY in keys:
-        return keys.index(ORIGINAL_KEY)
-    return len(keys) if phase.endswith(": mixed") else None
+    keys = entry_keys(phase, proposed)
+    return keys.index(ORIGINAL_KEY) if ORIGINAL_KEY in keys else None

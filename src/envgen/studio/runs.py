@@ -1,7 +1,6 @@
 """The runs below a folder, finished or not, read again when their files change."""
 
 import hashlib
-import json
 import os
 import re
 import stat
@@ -15,9 +14,9 @@ from typing import Any
 from envgen.designers.chat.ledger import LEDGER
 from envgen.designers.chat.offline import open_requests
 from envgen.report.html import Html
-from envgen.report.read import MAX_FILE_BYTES, RunFiles, as_text
+from envgen.report.read import LineReader, RunFiles, as_text
 from envgen.runs.compare import MAX_DEPTH
-from envgen.runs.files import check_inside, open_regular
+from envgen.runs.files import check_inside
 from envgen.runs.store import PROGRESS, RunError, read_entry, read_last_line
 
 from .server import RequestError
@@ -29,41 +28,6 @@ WATCHED = ("run.json", "summary.json", PROGRESS, LEDGER, "requests", "tasks.json
 CYCLE_FILES = ("levels.json", "evaluation.json")
 LOCK_INODE = re.compile(r":(\d+) \d+ \S+$")  # in a line of /proc/locks
 Stamp = Mapping[str, Any]  # by file: what changes when the file does
-
-
-class LineReader:
-    """Reads the JSON lines of a growing file, each line once."""
-
-    def __init__(self, file: Path):
-        self.file = file
-        self.lines: list[dict[str, Any]] = []
-        self.num_damaged = 0
-        self._position, self._last = 0, b""  # the end of the last complete line, and that line
-
-    def read(self) -> list[dict[str, Any]]:
-        """All complete lines. A file that was truncated and rewritten is read from its start."""
-        with open_regular(self.file, "rb") as stream:
-            if os.fstat(stream.fileno()).st_size > MAX_FILE_BYTES:
-                raise OSError(None, f"it has more than {MAX_FILE_BYTES:,} bytes")
-            stream.seek(self._position - len(self._last))
-            if stream.read(len(self._last)) != self._last:
-                self.lines, self.num_damaged, self._position = [], 0, 0
-                stream.seek(0)
-            new = stream.read()
-        new = new[: new.rfind(b"\n") + 1]
-        texts = new.splitlines(keepends=True) if new else []
-        for text in texts:
-            try:
-                value = json.loads(text)
-            except (ValueError, RecursionError):
-                value = None
-            if isinstance(value, dict):
-                self.lines.append(value)
-            else:
-                self.num_damaged += 1
-        if texts:
-            self._position, self._last = self._position + len(new), texts[-1]
-        return self.lines
 
 
 @dataclass
@@ -99,22 +63,12 @@ class LiveRun(RunFiles):
         text = problem.replace(str(self.folder), "")  # the path of the run may contain such a name
         return any(name in text for name in names)
 
-    def read_lines(self, name: str) -> list[dict[str, Any]]:
-        if name != PROGRESS or not self.stamp.get(PROGRESS):
-            return super().read_lines(name)
+    def _reader(self, name: str) -> LineReader:
+        if name != PROGRESS:
+            return super()._reader(name)
         self._used = time.monotonic()
-        self._progress = self._progress or LineReader(self.folder / PROGRESS)
-        reader = self._progress
-        try:
-            lines = list(reader.read())
-        except OSError as error:
-            self._progress = None
-            self.add_problem(f"cannot read {name}: {error.strerror}")
-            return []
-        if reader.num_damaged:
-            total = len(lines) + reader.num_damaged
-            self.add_problem(f"{name}: {reader.num_damaged} of {total} lines are damaged and left out")
-        return lines
+        self._progress = self._progress or super()._reader(name)
+        return self._progress
 
     @property
     def last_line(self) -> dict[str, Any]:

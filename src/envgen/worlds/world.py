@@ -134,7 +134,7 @@ class Level(Settings):
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
-_Level = Level  # World has an attribute of that name
+AnyLevel = Level  # for annotations in classes with an attribute of that name
 
 
 def sample_actions(space: spaces.Space[Any], shape: int | tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -348,7 +348,7 @@ class World(ABC):
 
     name: ClassVar[str]
     """The name of the world in run directories, tables and figures."""
-    Level: ClassVar[type[_Level]]
+    Level: ClassVar[type[AnyLevel]]
     """The class of its levels, a subclass of `Level`."""
     skills: ClassVar[tuple[Skill, ...]]
     """What agents are measured by. Vector environments count successes in this order."""
@@ -390,7 +390,7 @@ class World(ABC):
         return f"<{type(self).__name__}: {self.name}>"
 
     @property
-    def original(self) -> _Level:
+    def original(self) -> AnyLevel:
         """The level that changes nothing."""
         return self.Level()
 

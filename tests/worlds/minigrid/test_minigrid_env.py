@@ -6,7 +6,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from minigrid_maps import room
 
 import envgen  # noqa: F401  registers the environments
 from envgen.worlds.check_world import check_world
@@ -16,6 +15,7 @@ from envgen.worlds.minigrid.env import MiniGridEnv, MiniGridVectorEnv
 from envgen.worlds.minigrid.state import ENV
 from envgen.worlds.minigrid.world import MiniGrid
 from envgen.worlds.observations import MAX_TEXT_LENGTH, TEXT_CHARSET
+from minigrid_maps import room
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from minigrid_maps import room
 
 from envgen.settings import unflatten
 from envgen.worlds.level_space import setting_values
@@ -15,11 +14,12 @@ from envgen.worlds.minigrid import constants as const
 from envgen.worlds.minigrid.env import MiniGridEnv, MiniGridVectorEnv
 from envgen.worlds.minigrid.held_out import HELD_OUT_LEVELS
 from envgen.worlds.minigrid.level import LONGEST_PACKAGE_EPISODE, TASK_SETTINGS, MiniGridLevel, Task
-from envgen.worlds.minigrid.maps import format_map, parse_map
+from envgen.worlds.minigrid.maps import parse_map
 from envgen.worlds.minigrid.package_levels import PACKAGE_IDS, mixed_params, package_level
 from envgen.worlds.minigrid.solver import SOLVABLE, solve
 from envgen.worlds.minigrid.state import grid_view
 from envgen.worlds.world import LevelError
+from minigrid_maps import format_map, room
 
 ROOM = ["#####", "#>.G#", "#####"]
 

@@ -76,7 +76,7 @@ def test_images_equal_the_packages(env_id):
 
 def test_a_map_of_the_packages_grid_plays_like_the_package():
     """The rules do not depend on how a grid came to be: its map with the same task plays the same episodes."""
-    from envgen.worlds.minigrid.maps import format_map
+    from minigrid_maps import format_map
 
     for env_id in ("MiniGrid-DoorKey-8x8-v0", "MiniGrid-ObstructedMaze-1Dlhb-v0", "MiniGrid-KeyCorridorS3R3-v0"):
         level = package_level(env_id)

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from minigrid_maps import room
 
 from envgen.curriculum.audit import audit_level
 from envgen.designers.designer import ProposedLevel
@@ -18,6 +17,7 @@ from envgen.worlds.minigrid.package_levels import PACKAGE_IDS, package_level
 from envgen.worlds.minigrid.solver import SOLVABLE, UNKNOWN, UNSOLVABLE, _is_cut_off, _search, solve
 from envgen.worlds.minigrid.state import ENV
 from envgen.worlds.minigrid.world import MiniGrid
+from minigrid_maps import room
 
 
 def start(level, count: int = 4, seed: int = 0) -> np.ndarray:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from envgen.runs.files import open_regular
 from envgen.runs.store import RunError, read_json, write_json
-from envgen.settings import Settings, format_validation_error
+from envgen.settings import FrozenModel, Settings, format_validation_error
 
 from .ledger import Budget, Prices, UsageTotals, request_texts
 from .protocol import ChatError, ChatRequest
@@ -59,8 +59,7 @@ class SharedLimits(Settings):
         return Budget(**self.model_dump())
 
 
-class _Amounts(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class _Amounts(FrozenModel):
     calls: int = Field(default=0, ge=0)
     tokens: int = Field(default=0, ge=0)
     cost: float = Field(default=0.0, ge=0, allow_inf_nan=False)

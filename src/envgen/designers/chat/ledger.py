@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from envgen.runs.files import append_line, flush_folder, open_regular, parse_json, read_regular
-from envgen.settings import Settings
+from envgen.settings import FrozenModel, Settings
 
 from .protocol import BudgetExceededError, ChatError, ChatRequest, FailureKind, RejectedError, Reply
 
@@ -58,10 +58,8 @@ class Budget(Settings):
     """Limit on the seconds spent waiting for replies."""
 
 
-class Prices(BaseModel):
+class Prices(FrozenModel):
     """Dollars per million tokens."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: float = Field(ge=0, allow_inf_nan=False)
     reply: float = Field(ge=0, allow_inf_nan=False)

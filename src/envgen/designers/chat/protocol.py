@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from envgen.errors import EnvgenError
+from envgen.settings import FrozenModel
 
 FailureKind = Literal["retryable", "ambiguous", "rejected"]  # whether the same request may be sent again
 MAX_REPLY_CHARS = 200_000  # longer replies are cut, so that a model that never stops cannot fill the disk
@@ -74,11 +75,7 @@ def replace_surrogates(text: object) -> object:
     return text.encode(errors="replace").decode() if isinstance(text, str) else text
 
 
-class ChatModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ModelWithToolFields(ChatModel):
+class ModelWithToolFields(FrozenModel):
     """Omits empty fields that concern tools, so that digests and ledgers without tools do not change."""
 
     @model_serializer(mode="wrap")
@@ -86,7 +83,7 @@ class ModelWithToolFields(ChatModel):
         return {name: value for name, value in handler(self).items() if value or not name.startswith("tool")}
 
 
-class Tool(ChatModel):
+class Tool(FrozenModel):
     """A function that the model may call, with the JSON schema of its parameters."""
 
     name: str
@@ -94,7 +91,7 @@ class Tool(ChatModel):
     parameters: dict[str, Any]
 
 
-class ToolCall(ChatModel):
+class ToolCall(FrozenModel):
     """A call as the model wrote it. Nothing guarantees that the name exists or that the arguments are JSON."""
 
     id: str = ""
@@ -135,7 +132,7 @@ class ChatRequest(ModelWithToolFields):
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-class Usage(ChatModel):
+class Usage(FrozenModel):
     """What a call used, as reported by the server. None: not reported."""
 
     prompt_tokens: int | None = Field(default=None, ge=0)

@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from envgen.settings import FrozenModel
 
 from .ledger import UsageTotals
 
 
-class ChatUsage(BaseModel):
+class ChatUsage(FrozenModel):
     """What some calls used. Tokens and dollars that the server did not report are estimated."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     calls: int = Field(ge=0)
     prompt_tokens: int = Field(ge=0)

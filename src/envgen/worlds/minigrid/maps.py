@@ -85,22 +85,6 @@ def _parse_cell(token: str, y: int, x: int) -> int:
     raise ValueError(f"row {y}, column {x}: {problem}; {HELP}")
 
 
-def format_map(env: np.void, grid: np.ndarray) -> tuple[str, ...]:
-    """The rows of a map from a state and its grid without the margin: the inverse of `parse_map`."""
-    from .state import to_position
-
-    symbols = {code: symbol for symbol, code in SIMPLE_CELLS.items()}
-    for letter, first in OBJECT_CELLS.items():
-        symbols |= {first + k: letter + color for k, color in enumerate(COLOR_LETTERS)}
-    for k, key in enumerate(COLOR_LETTERS):
-        for n, box in enumerate(COLOR_LETTERS):
-            symbols[const.BOX_WITH_KEY + const.NUM_COLORS * k + n] = f"X{box}(K{key})"
-    rows = [[symbols[int(code)] for code in row] for row in grid]
-    x, y = to_position(env["cell"])
-    rows[y][x] = symbols[AGENT + int(env["direction"])]
-    return tuple("".join(row) for row in rows)
-
-
 def check_map(cells: np.ndarray, task: int) -> None:
     """Raise ValueError unless a parsed map has what its task needs, within reach of the agent."""
     name = const.TASKS[task]

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from envgen.report.curves import SMOOTHING, evaluation_points
+from envgen.report.read import open_run
 from envgen.runs.files import exists
 from envgen.runs.kinds import total_tokens
 from envgen.runs.phases import has_levels
@@ -22,7 +24,6 @@ Line = Mapping[str, Any]
 Groups = Mapping[str, Sequence[Path]]
 Metric = Callable[[Line], float | None]  # of a progress line
 MAX_ROUNDING = 0.1  # difference between equal scores
-SMOOTHING = 5  # steps over which noisy metrics are averaged
 
 
 def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None:
@@ -68,14 +69,7 @@ def _plot_group(axis: Any, curves: Sequence[Curve], style: Mapping[str, str], la
 
 def evaluation_curve(folder: Path) -> Curve:
     """Return the score of a run in the original after each cycle and at the end."""
-    with reading(folder):
-        points = []
-        for cycle in sorted(int(entry.name) for entry in (folder / "cycles").glob("[0-9]*")):
-            if result := _read_if_exists(folder / "cycles" / str(cycle) / "evaluation.json"):
-                points.append((result["cycle"]["steps"], result["evaluation"]["score"]["value"]))
-        if summary := _read_if_exists(folder / "summary.json"):
-            points.append((_last_step(folder, summary), summary["final"]["score"]["value"]))
-        return _to_curve(points)
+    return _to_curve(evaluation_points(open_run(folder, folder.name)))
 
 
 def ends_in_the_original(folder: Path) -> bool:
@@ -125,12 +119,6 @@ def _last_phase(folder: Path) -> list[dict[str, Any]]:
     """Return the progress lines of the last phase of a run."""
     lines = list(read_progress(folder))
     return [line for line in lines if line["phase"] == lines[-1]["phase"]]
-
-
-def _last_step(folder: Path, summary: Mapping[str, Any]) -> float:
-    """Return the steps of a finished run; those of the summary, without the ranking, if there is no progress."""
-    lines = list(read_progress(folder))
-    return lines[-1]["steps"] if lines else summary["steps"]["levels"] + summary["steps"]["original"]
 
 
 def _to_curve(points: Sequence[tuple[float, float]]) -> Curve:

@@ -9,17 +9,20 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from envgen.report.figures import (
-    accuracy_at,
-    cost_to_match,
-    evaluation_curve,
-    paired_difference,
-    plot_coevolution_runs,
-    plot_training_runs,
-    read_summary,
-    tokens,
-    training_curve,
-)
+from scripts import imported_script
+
+with imported_script(Path(__file__).parents[2] / "benchmarks" / "run_figures.py"):
+    from run_figures import (
+        accuracy_at,
+        cost_to_match,
+        evaluation_curve,
+        paired_difference,
+        plot_coevolution_runs,
+        plot_training_runs,
+        read_summary,
+        tokens,
+        training_curve,
+    )
 
 
 def write_json(file: Path, value) -> None:
