@@ -235,7 +235,7 @@ def test_the_policy_of_an_extended_run_is_added_with_the_statistics_of_all_its_t
     monkeypatch.setattr(tool, "ROOT", tmp_path)
     monkeypatch.setattr(tool, "POLICIES", tmp_path / "policies")
     settings = {"verbose": False, "hyperparameters": {"num_envs": 2, "num_steps": 64}}
-    for steps, extend in ((768, False), (1536, True)):
+    for steps, extend in ((768, False), (2304, True)):
         plan = {"cycles": 0, "final_steps": steps, "episodes": 4}
         run = envgen.train("crafter", "none", plan=plan, seed=1, folder=tmp_path / "run", extend=extend, **settings)
     summary = json.loads((run.folder / "summary.json").read_text())
@@ -243,7 +243,7 @@ def test_the_policy_of_an_extended_run_is_added_with_the_statistics_of_all_its_t
     stats = training_stats(lines, list(summary["final"]["skills"]))
     assert stats is not None
     assert stats.episodes == sum(line["episodes"] for line in lines) > summary["training"]["episodes"]
-    result = {"variant": "symbols", "seed": 1, "steps": 1536, "seconds": 1}
+    result = {"variant": "symbols", "seed": 1, "steps": 2304, "seconds": 1}
     result |= {"final": summary["final"], "package": summary["final"]}
     file = tmp_path / "results.json"
     file.write_text(json.dumps(result | {"training": summary["training"]}))  # of the added steps alone

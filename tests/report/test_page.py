@@ -91,7 +91,7 @@ def test_a_run_of_envgen_is_shown_with_everything_it_holds(tmp_path):
     page = read_page(write_train_run(tmp_path / "llm-0"))
     for text in (
         "llm-0 on crafter", "20.0 [19.0, 21.0]", "finished", "Skills by cycle", "collect_diamond", "Cycle 1",
-        "teach wood", "near.table true", "audit: good", "audit: bad", "impossible wood", "50 → 75", "17 → 33",
+        "teach wood", "near.table true", "audit: good", "audit: bad", "impossible wood", "50 → 75", "7 → 13",
         "a note wood", "Conversation with the language model 3 requests", "because wood", "invalid",
         "no such setting wood", "failed: retryable", "$0.02", "plan.cycle_steps",
     ):  # fmt: skip
