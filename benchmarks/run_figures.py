@@ -15,7 +15,7 @@ from envgen.runs.files import exists
 from envgen.runs.kinds import total_tokens
 from envgen.runs.phases import has_levels
 from envgen.runs.statistics import Aggregate, iqm_with_ci, score, success_counts, success_rates
-from envgen.runs.store import read_json, read_progress, read_request, reading
+from envgen.runs.store import RunError, read_json, read_progress, read_request, reading
 
 NUM_POINTS = 25  # of a training curve
 NUM_COLORS, LINE_STYLES = 10, ("-", "--", ":")  # groups beyond the number of colors get other lines
@@ -69,7 +69,11 @@ def _plot_group(axis: Any, curves: Sequence[Curve], style: Mapping[str, str], la
 
 def evaluation_curve(folder: Path) -> Curve:
     """Return the score of a run in the original after each cycle and at the end."""
-    return _to_curve(evaluation_points(open_run(folder, folder.name)))
+    run = open_run(folder, folder.name)
+    points = evaluation_points(run)
+    if run.problems:
+        raise RunError(run.problems[0])
+    return _to_curve(points)
 
 
 def ends_in_the_original(folder: Path) -> bool:

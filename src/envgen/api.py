@@ -381,7 +381,7 @@ def check_device(device: str, is_local: bool = True) -> None:
 
     try:
         named = torch.device(device)
-        _ = torch.zeros(1, device=named) if is_local else named
+        _ = torch.zeros(1, dtype=torch.float64, device=named) if is_local else named
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = "pass a name such as 'cuda:0'" if isinstance(error, TypeError) else str(error).splitlines()[0]
         raise ArgumentError(f"device {device!r} is not available: {reason}") from None

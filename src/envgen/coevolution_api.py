@@ -153,8 +153,8 @@ def _coevolution_arguments(
     environment_settings = to_changes("environment_settings", environment_settings, ArgumentError)
     pretrain = to_changes("pretrain", pretrain, ArgumentError)
     model_size = to_changes("model_size", model_size, ArgumentError)
-    settings = [f"environment.{name}" for name in environment_settings]
-    _check_no_unused(proposer, (["environment"] if environment else []) + settings)
+    given = ["environment"] if environment else []
+    _check_no_unused(proposer, [*given, *(f"environment.{name}" for name in environment_settings)])
     if environment and not agent:
         raise ArgumentError("environment requires agent: without it, both models are small ones, pretrained first")
     if agent and (given := [name for name, value in (("pretrain", pretrain), ("model_size", model_size)) if value]):
@@ -260,7 +260,8 @@ def coevolution_dry_run(
         if server is not None:
             check_server_address(server)
     loaded, request, recipe = _coevolution_arguments(domain, proposer, **arguments)
-    _check_no_unused(request.proposer, ["environment_server"] * (environment_server is not None))
+    if environment_server is not None:
+        _check_no_unused(request.proposer, ["environment_server"])
     size = None if recipe is None else ModelSize(**recipe["model_size"])
     servers = {"agent": agent_server, "environment": environment_server}
     return describe_dry_run(loaded, request, size, dtype, num_gpus, gpu_memory, argv, servers)
@@ -372,7 +373,8 @@ def _coevolve(
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
     from envgen.runs.store import read_request
 
-    _check_no_unused(request.proposer, ["environment_server"] * (servers[1] is not None))
+    if servers[1] is not None:
+        _check_no_unused(request.proposer, ["environment_server"])
     console, print_line = terminal(verbose)
     agent_sampler, environment_sampler = (
         None if server is None else VllmSampler(server, port) for server, port in zip(servers, GROUP_PORTS, strict=True)

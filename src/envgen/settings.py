@@ -34,13 +34,13 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Settings(BaseModel):
+class Settings(FrozenModel):
     """A frozen group of settings. An unknown name or option is an error that suggests the closest valid one.
 
     Options match regardless of case, with spaces, hyphens or underscores between words. Numbers may be strings.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(use_attribute_docstrings=True, allow_inf_nan=False)
     LISTS_ARE_SETS: ClassVar[bool] = True
     """Whether lists of options are unique and in the order of the options, so that equal ones compare equal."""
 

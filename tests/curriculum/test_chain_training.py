@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium import spaces
-from pydantic import Field
+from pydantic import Field, ValidationError
 from test_practice import RIGHT, Corridor, CorridorLevel, random_actions
 
 import envgen
@@ -17,6 +17,7 @@ from envgen.curriculum.loop import train
 from envgen.curriculum.plan import PracticeSettings, TrainingPlan
 from envgen.curriculum.practice import PracticeVectorEnv
 from envgen.designers.designer import Brief, Designer, LevelChain, Proposal, ProposedLevel
+from envgen.designers.expert import ExpertSettings
 from envgen.runs.store import read_progress
 from envgen.worlds.python_world import PythonEnv, PythonWorld
 from envgen.worlds.world import Level, Skill
@@ -235,7 +236,13 @@ def test_an_episode_that_continues_a_saved_state_is_not_cut_off(short_cutoffs):
     assert ends[3] == [(30, False), (36, True), (42, True)]  # the time limit of the world is 30 steps
 
 
-@pytest.mark.parametrize("cutoff", [None, 1.0])
+def test_a_cutoff_that_would_shrink_is_refused():
+    for make in (lambda cutoff: LevelChain(skill="sprint", levels=LEVELS, cutoff=cutoff), ExpertSettings):
+        with pytest.raises(ValidationError, match=r"greater than or equal to 1.5"):
+            make(cutoff=1.4)
+
+
+@pytest.mark.parametrize("cutoff", [None, 1.5])
 def test_state_continues_exactly(cutoff, short_cutoffs):
     chain = CHAIN.model_copy(update={"cutoff": cutoff})
     envs, resumed = make_envs(chain, num_envs=3), make_envs(chain, num_envs=3)
@@ -301,16 +308,18 @@ def test_practice_within_a_chain_is_not_counted_and_keeps_its_states_when_the_st
 
 def test_episodes_of_a_chain_and_practice_end_in_the_same_step(short_cutoffs):
     """The chain ends ordinary episodes, and practice its own. Both bootstrap from their own last observations."""
-    chain = CHAIN.model_copy(update={"levels": (CorridorLevel(length=6), ORIGINAL), "advance_at": 100, "cutoff": 1.0})
+    chain = CHAIN.model_copy(update={"levels": (CorridorLevel(length=6), ORIGINAL), "advance_at": 100, "cutoff": 1.5})
     settings = PracticeSettings(share=0.5, max_steps=4, snapshot_interval=2, max_success_rate=1.0)
     envs = PracticeVectorEnv(make_envs(chain, num_envs=8), Corridor.skills, settings, 0)
     runner, episodes = VecEnvRunner(envs, seed=1), EpisodeStats()
     num_cut, num_practiced, num_both = 0, 0, 0
+    speeds = np.tile([0.2, 0.9], 4)  # slow episodes are cut off
     for row in np.random.default_rng(0).random((400, 8)):
-        practicing, before, actions = envs.practice_group >= 0, runner.obs[:, 0].copy(), (row < 0.7).astype(int)
+        practicing, before, actions = envs.practice_group >= 0, runner.obs[:, 0].copy(), (row < speeds).astype(int)
         num_ended = len(episodes)
+        at_world_limit = np.where(practicing, envs.practice_steps < 3, runner.episode_lengths == 29)
         result = runner.step(actions, episodes)
-        np.testing.assert_array_equal(result.cut_off, result.truncated)  # no episode is as long as in the world
+        np.testing.assert_array_equal(result.cut_off, result.truncated & ~at_world_limit)
         for i in np.flatnonzero(result.truncated):
             assert result.final_obs[i][0] == before[i] + actions[i]
         assert len(episodes) - num_ended == (result.dones & ~practicing).sum()

@@ -384,7 +384,7 @@ def test_success_rates_are_those_of_ordinary_episodes():
 
 
 def test_the_values_of_truncated_practice_are_bootstrapped():
-    """All rewards are 0. Without practice, PPO does not bootstrap at time limits."""
+    """All rewards are 0. PPO does not bootstrap at the time limits of the world, in practice either."""
     settings = PpoSettings(num_envs=10, num_steps=60, return_norm_decay=None)
     envs = make_corridors(max_steps=3)
     learner = PPO.for_envs(envs, settings=settings)
@@ -498,9 +498,18 @@ def test_histories_of_saved_states_continue_exactly():
         other.step(row, episodes)
         np.testing.assert_array_equal(other.memory.bits, runner.memory.bits)
     assert equal(other.state(), runner.state())
-    state = {"env.practice.saved_histories.rewarded": state["env.practice.saved_histories.rewarded"] + 2}
-    with pytest.raises(ValueError, match="practice is damaged"):
-        envs.set_state({**envs.get_state(), **{name.removeprefix("env."): array for name, array in state.items()}})
+    state = envs.get_state()
+    name = "practice.saved_histories.rewarded"
+    for damaged in ({**state, name: state[name] + 2}, {key: array for key, array in state.items() if key != name}):
+        with pytest.raises(ValueError, match="practice is damaged"):
+            envs.set_state(damaged)
+
+
+def test_episodes_of_a_checkpoint_need_all_lists():
+    state = EpisodeStats().state()
+    for name in state:
+        with pytest.raises(KeyError):
+            EpisodeStats.from_state({key: array for key, array in state.items() if key != name})
 
 
 @pytest.mark.parametrize(

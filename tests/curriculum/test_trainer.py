@@ -200,9 +200,12 @@ def test_practice_is_that_of_the_original_unless_an_entry_has_its_own():
     assert line_of_entry(line, 1)["practice"] == {"length_sum": 4}
 
 
-def test_a_checkpoint_of_another_encoder_is_refused():
-    arrays, values = make_learner(Crafter(), "pixels", settings={"network": {"encoder": "impala"}}).state()
-    other = make_learner(Crafter(), "pixels")
+def test_checkpoints_with_the_default_encoder_of_version_0_1_are_loaded():
+    learner = make_learner(Crafter(), "pixels", settings={"num_envs": 2, "network": {"encoder": "impala"}})
+    arrays, values = learner.state()
+    values = {**values, "settings": {**values["settings"], "network": {"encoder": "auto"}}}
+    learner.load(arrays, values)
+    other = make_learner(Crafter(), "pixels", settings={"num_envs": 2})
     with pytest.raises(ValueError, match=r"; network.encoder was 'impala' and is now 'tiles'; "):
         other.load(arrays, values)
 

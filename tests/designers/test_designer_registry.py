@@ -227,6 +227,8 @@ def test_a_designer_is_built_from_a_path_a_class_or_an_instance(tmp_path):
         assert built.config() == {"name": path, "curiosity": 0.9}
     assert settings_class(path) is CuriousSettings
     assert Curious().settings == CuriousSettings()
+    with pytest.raises(TypeError, match="has no settings"):
+        Plain(CuriousSettings())
     instance = Plain()
     assert build_designer(instance, tmp_path) is instance
     assert build_designer(Plain, tmp_path).config() == {"name": f"{__name__}:Plain"}

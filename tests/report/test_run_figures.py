@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from envgen.runs.store import RunError
 from scripts import imported_script
 
 with imported_script(Path(__file__).parents[2] / "benchmarks" / "run_figures.py"):
@@ -51,6 +52,12 @@ def test_evaluation_curve_has_a_point_per_cycle_and_the_final_score(run):
     steps, scores = evaluation_curve(run)
     assert steps.tolist() == [100, 200, 400]
     assert scores.tolist() == [5.0, 8.0, 12.0]
+
+
+def test_a_damaged_evaluation_is_an_error(run):
+    (run / "cycles" / "1" / "evaluation.json").write_text("{")
+    with pytest.raises(RunError, match=r"evaluation\.json"):
+        evaluation_curve(run)
 
 
 def test_training_curve_starts_with_as_many_episodes_as_environments(run):

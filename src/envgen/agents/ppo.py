@@ -34,6 +34,7 @@ from .networks import (
     ActorCritic,
     Categorical,
     PolicyNetwork,
+    default_encoder,
     layout_of,
     run_network,
     run_step,
@@ -536,6 +537,8 @@ class PPO:
         """
         saved = type(self.settings).model_validate(values["settings"]).model_dump()  # with settings added since
         current = self.settings.model_dump()
+        if saved["network"]["encoder"] == "auto" != current["network"]["encoder"]:  # saved by version 0.1.0
+            saved["network"]["encoder"] = default_encoder(self.observation_space)
         if saved != current:
             before, now = flatten(saved), flatten(current)
             changes = [

@@ -377,6 +377,7 @@ class PracticeVectorEnv(VectorEnvWrapper, LevelVectorEnv):
             arrays["may_practice"].sum() == self.may_practice.sum()
             and len(arrays["saved_ages"]) == num_saved <= self.settings.buffer_size
             and all(len(array) == num_saved for array in [*saved.values(), *saved_histories.values()])
+            and (not num_saved or saved_histories.keys() == snapshot_histories.keys())
             and all(
                 len(array) == self.snapshots.capacity for array in [*snapshots.values(), *snapshot_histories.values()]
             )

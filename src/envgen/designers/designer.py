@@ -362,11 +362,14 @@ class Designer(ABC):
     """Whether cycles contain a `CycleDiagnosis`, for which the agent plays more episodes after each of them."""
 
     def __init__(self, settings: Settings | None = None):
-        """By default with the default settings."""
-        if settings is None and self.settings_type is not None:
-            settings = self.settings_type()
-        if settings is not None:
-            self.settings = settings
+        """
+        Args:
+            settings: An instance of `settings_type`. Default: its defaults.
+        """
+        if self.settings_type is not None:
+            self.settings = self.settings_type() if settings is None else settings
+        elif settings is not None:
+            raise TypeError(f"the designer {self.name} has no settings")
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
