@@ -83,6 +83,8 @@ VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     },
     "tiles-distillation": {"observation": "pixels", "network": {"encoder": "tiles"}, "learner": "distillation"},
 }
+# measured before 2026-11-30, when the encoder also saw whether the last step was an achievement
+EARLIER_VARIANTS = ("symbols-distillation-bit", "tiles-distillation-bit")
 RECENT_STEPS = 1_000_000
 PUBLISHED = {  # from images: steps, name, score, reward (EnvGen, table 1)
     "PPO, 1M": (1_000_000, 15.5, 10.5),
@@ -184,9 +186,9 @@ def make_curve(lines: list[dict]) -> list[dict[str, Any]]:
 
 
 def load_results(folder: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """The results of all runs by variant and number of steps, in the order of VARIANTS."""
+    """The results of all runs by variant and number of steps, in the order of VARIANTS and EARLIER_VARIANTS."""
     groups = load_groups(folder, lambda result: (result["variant"], result["steps"]))
-    order = list(VARIANTS)
+    order = [*VARIANTS, *EARLIER_VARIANTS]
     return dict(sorted(groups.items(), key=lambda item: (item[0][1], order.index(item[0][0]))))
 
 
