@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.report.curves import SMOOTHING, evaluation_points
+from envgen.report.curves import evaluation_points, moving_average
 from envgen.report.read import open_run
 from envgen.runs.files import exists
 from envgen.runs.kinds import total_tokens
@@ -242,11 +242,6 @@ def _plot_band(axis: Any, curves: Sequence[Curve], style: Mapping[str, str], nam
     if not curves:
         return
     x = np.linspace(max(xs[0] for xs, _ in curves), min(xs[-1] for xs, _ in curves), 100)
-    ys = np.stack([np.interp(x, xs, _smooth(values) if smooth else values) for xs, values in curves])
+    ys = np.stack([np.interp(x, xs, moving_average(values) if smooth else values) for xs, values in curves])
     axis.plot(x, ys.mean(0), **style, linewidth=1.8, label=f"{name} ({len(curves)})")
     axis.fill_between(x, ys.min(0), ys.max(0), color=style["color"], alpha=0.12, linewidth=0)
-
-
-def _smooth(values: np.ndarray) -> np.ndarray:
-    padded = np.pad(values, SMOOTHING // 2, mode="edge")
-    return np.convolve(padded, np.ones(SMOOTHING) / SMOOTHING, mode="valid")

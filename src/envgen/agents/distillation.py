@@ -518,11 +518,8 @@ class AchievementDistillation(PPO):
         s, count = self.settings, len(arrays["rows"])
         minibatch = {key: torch.as_tensor(array, device=self.device) for key, array in arrays.items()}
         minibatch["weights"] = torch.full((count,), 1 / count, device=self.device)
-        returns = (
-            steps["returns"]
-            .index_select(0, torch.cat([minibatch[key] for key in ("rows", "negative_rows") if key in minibatch]))
-            .double()
-        )  # as the statistics of the normalizer
+        rows = torch.cat([minibatch[key] for key in ("rows", "negative_rows") if key in minibatch])
+        returns = steps["returns"].index_select(0, rows).double()  # as the statistics of the normalizer
         self.return_normalizer.update(returns.mean(), returns.square().mean())
         parameters = self._aux_parameters(name)
         local = self.process_group.local_rows(count)

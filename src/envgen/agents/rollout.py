@@ -6,7 +6,7 @@ reset-only steps are marked invalid and excluded from training.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -34,9 +34,6 @@ class EpisodeStats:
     practice_levels: list[int] = field(default_factory=list)  # empty if the environment does not report levels
     positive_value_losses: list[float] = field(default_factory=list)  # see `set_regret`
     mean_values: list[float] = field(default_factory=list)
-    SAVED_LISTS: ClassVar = (
-        "returns", "lengths", "levels", "practice_lengths", "practice_skills", "practice_successes", "practice_levels"
-    )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -59,7 +56,7 @@ class EpisodeStats:
 
     @classmethod
     def from_state(cls, state: Arrays) -> "EpisodeStats":
-        lists = {name: state[name].tolist() for name in cls.SAVED_LISTS}
+        lists = {name: state[name].tolist() for name in cls().state() if name != "skill_counts"}
         return cls(**lists, skill_counts=list(state["skill_counts"]))
 
 

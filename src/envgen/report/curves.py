@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from envgen.runs.kinds import get_path, number, skill_rates, total_tokens
 from envgen.runs.statistics import iqm, iqm_with_ci, score
@@ -101,10 +102,14 @@ def coevolution_points(run: RunFiles, metric: Metric, unit: str = "rollouts", sm
     """A metric of the progress lines over rollouts or tokens."""
     points = list(iter_points([(position(line, unit), metric(line)) for line in run.lines]))
     if smooth and len(points) > 2 * SMOOTHING:
-        values = np.pad([y for _, y in points], SMOOTHING // 2, mode="edge")
-        smoothed = np.convolve(values, np.ones(SMOOTHING) / SMOOTHING, mode="valid")
+        smoothed = moving_average([y for _, y in points])
         points = [(x, float(y)) for (x, _), y in zip(points, smoothed, strict=True)]
     return points
+
+
+def moving_average(values: ArrayLike) -> np.ndarray:
+    """Each value averaged with those around it, SMOOTHING in all."""
+    return np.convolve(np.pad(values, SMOOTHING // 2, mode="edge"), np.ones(SMOOTHING) / SMOOTHING, mode="valid")
 
 
 def position(line: Mapping[str, Any], unit: str) -> float | None:

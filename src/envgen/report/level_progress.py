@@ -65,15 +65,18 @@ def phase_slots(run: RunFiles) -> dict[str, tuple[LevelSlot, ...]]:
     slots: dict[str, tuple[LevelSlot, ...]] = {}
     for cycle in run.cycles:
         proposed = objects(cycle.design, "proposal", "levels")
+        taught = {
+            key: frozenset(skill for level in levels for skill in taught_skills(level))
+            for key, levels in group_levels(proposed).items()
+        }
         for kind in get_args(CyclePhase):
             phase = cycle_phase_name(cycle.number, kind)
             plays_proposed = has_levels(phase) and not is_sampled(phase)
             if plays_proposed and not cycle.design:  # its levels are not known
                 continue
-            levels = group_levels(proposed) if plays_proposed else {}
-            taught = {key: frozenset(s for level in same for s in taught_skills(level)) for key, same in levels.items()}
+            skills = taught if plays_proposed else {}
             slots[phase] = tuple(
-                LevelSlot(taught.get(key, frozenset()), key == ORIGINAL_KEY) for key in entry_keys(phase, proposed)
+                LevelSlot(skills.get(key, frozenset()), key == ORIGINAL_KEY) for key in entry_keys(phase, proposed)
             )
     return slots
 
