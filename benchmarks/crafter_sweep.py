@@ -13,9 +13,8 @@ Trials are written to out/crafter-sweep/trials.jsonl; an interrupted sweep conti
 
 import argparse
 import json
-import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import numpy as np
 import envgen
 from envgen.runs.statistics import score
 from envgen.runs.store import read_progress
+from training_runs import call_in_worker, worker_pool
 
 SPACE: dict[str, list[Any]] = {
     "learning_rate": [3e-4, 4e-4, 7e-4, 1e-3],
@@ -79,15 +79,14 @@ def run_rung(
     record: Callable[[dict[str, Any]], None],
 ) -> None:  # fmt: skip
     """Train each trial with each seed to a rung, unless its score is known."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(args.jobs, context) as executor:
+    with worker_pool(args.jobs) as executor:
         futures = {}
         for trial in trials:
             for seed in args.seeds:
                 if seed not in scores.setdefault((trial, steps), {}):
                     folder = args.folder / f"trial-{trial}" / str(seed)
                     task = folder, sample(trial), seed, steps, args.rungs[-1], args.threads
-                    futures[executor.submit(train_to, *task)] = trial, seed
+                    futures[executor.submit(call_in_worker, train_to, *task)] = trial, seed
         for future in as_completed(futures):
             trial, seed = futures[future]
             if future.exception() is not None:

@@ -39,7 +39,7 @@ from envgen.runs.statistics import score
 from envgen.runs.store import write_json
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelVectorEnv
-from training_runs import describe_machine, load_groups, read_discussion
+from training_runs import describe_machine, load_groups, read_discussion, stop_workers_on_signals
 
 TARGETS = (10.0, 20.0, 30.0, 40.0, 50.5)
 WINDOW = 1024  # episodes
@@ -336,8 +336,9 @@ def main() -> None:
                     raise SystemExit(f"{file} has results of {minutes:g} minutes; pass --minutes {minutes:g}")
                 continue
             process = context.Process(target=run, args=(trainer, seed, args, file))
-            process.start()
-            process.join()
+            with stop_workers_on_signals():
+                process.start()
+                process.join()
             if process.exitcode:
                 raise SystemExit(f"{trainer}, seed {seed}: failed")
             print(f"{trainer}, seed {seed}: {json.loads(file.read_text())['curve'][-1:]}", flush=True)

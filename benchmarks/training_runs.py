@@ -5,19 +5,24 @@ import json
 import multiprocessing
 import os
 import platform
+import signal
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from envgen.interrupts import INTERRUPTED, signal_handler
 from envgen.runs.compare import Comparison, FinishedRun, make_table
 from envgen.runs.store import library_versions, read_json, read_request
 
 K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
 EVALUATION_SEED = 9_000_000_000  # of final evaluations: the same episodes for all runs
 CONSTANT_HORIZON = {"final_gamma": None, "final_gae_lambda": None}  # in the preset far, the horizon grows
 NUM_CURVE_POINTS = 50
@@ -43,14 +48,45 @@ def run_tasks(function: Callable[..., str], tasks: Iterable[tuple[Any, ...]], jo
     If tasks fail, the others go on, and the program ends after the last of them.
     """
     failures = 0
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as executor:
-        futures = [executor.submit(_call, function, task) for task in tasks]
+    with worker_pool(jobs) as executor:
+        futures = [executor.submit(call_in_worker, _call, function, task) for task in tasks]
         for future in as_completed(futures):
             succeeded, text = future.result()
             failures += not succeeded
             print(text, flush=True)
     if failures:
         raise SystemExit(f"{failures} of {len(futures)} runs failed")
+
+
+@contextmanager
+def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes for `call_in_worker`, which Ctrl-C and SIGTERM stop."""
+    with stop_workers_on_signals(), ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as executor:
+        yield executor
+
+
+@contextmanager
+def stop_workers_on_signals() -> Iterator[None]:
+    """On Ctrl-C or SIGTERM, end the processes that were started in the block, then this one.
+
+    Their runs write a checkpoint first. The handlers of signals in a run do not count SIGTERM as a second Ctrl-C.
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise SystemExit(INTERRUPTED)
+
+    with signal_handler((signal.SIGINT, signal.SIGTERM), handle):
+        yield
+
+
+def call_in_worker(function: Callable[..., R], *args: Any) -> R:
+    """Call a function. If its run is interrupted, the process ends, and with it the pool, before it starts another."""
+    try:
+        return function(*args)
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
 
 
 def _call(function: Callable[..., str], task: tuple[Any, ...]) -> tuple[bool, str]:
