@@ -18,7 +18,7 @@ from fake_vllm_server import FakeVllmServer, RecordingTransfer
 from toy import Toy
 
 from envgen.coevolution import policy as policy_module
-from envgen.coevolution.language_model import load_model
+from envgen.coevolution.model_io import load_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.sampling import Completions
 from envgen.coevolution.settings import (

@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from distributed_worker import PROMPTS, make_batch, make_request, run_interrupted
 from toy import Toy
 
-from envgen.coevolution.language_model import load_model
+from envgen.coevolution.model_io import load_model
 from envgen.coevolution.policy import LanguageModelPolicy
 from envgen.coevolution.settings import PolicySettings
 from envgen.coevolution.train import coevolve

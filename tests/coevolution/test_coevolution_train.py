@@ -17,8 +17,9 @@ import envgen
 from envgen import coevolution_api
 from envgen.api import ArgumentError
 from envgen.coevolution import environment
-from envgen.coevolution.language_model import ModelError, load_model
+from envgen.coevolution.language_model import ModelError
 from envgen.coevolution.loop import AgentPolicy, Coevolution
+from envgen.coevolution.model_io import load_model
 from envgen.coevolution.policy import LanguageModelPolicy
 from envgen.coevolution.pretraining import find_pretrained_agent
 from envgen.coevolution.proposers import UniformProposer
@@ -221,6 +222,40 @@ def test_scores_may_be_bools(models):
     batch = agent.sample_and_score(list(Sure().held_out_tasks(2)))
     assert batch.scores.dtype == batch.scores[batch.has_zero_variance].dtype == np.float64
     assert agent.evaluate(batch.tasks, 2).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (lambda reply: int(reply), r"the domain Unsure fails: ValueError: invalid literal for int.*line \d+"),
+        (lambda reply: 2.0, "check must return a CheckResult with a score from 0 to 1, not"),
+        (lambda reply: float("nan"), "check must return a CheckResult with a score from 0 to 1, not"),
+    ],
+)
+def test_what_is_wrong_with_a_checker_during_a_run_is_named(models, score, message):
+    class Unsure(Toy):
+        def check(self, task, reply):
+            return CheckResult(score(reply), True)
+
+    settings = AgentSettings(max_new_tokens=4)
+    agent = AgentPolicy(Unsure(), LanguageModelPolicy(load_model(models[0]), settings, seed=0), settings)
+    tasks = list(Unsure().held_out_tasks(2))
+    with pytest.raises(DomainError, match=message):
+        agent.sample_and_score(tasks)
+    with pytest.raises(DomainError, match=message):
+        agent.evaluate(tasks, 2)
+
+
+def test_a_run_starts_only_if_its_checker_accepts_any_reply(models, tmp_path):
+    class Strict(Toy):
+        def check(self, task, reply):
+            if not reply.isprintable():
+                raise ValueError("not printable")
+            return super().check(task, reply)
+
+    with pytest.raises(DomainError, match=r"check fails on the reply .*: ValueError: not printable"):
+        coevolve(tmp_path / "run", Strict(), make_request(models, "uniform"))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(("fractions", "count", "sources"), [

@@ -9,7 +9,8 @@ import pytest
 import torch
 from two_processes import launch, read_json
 
-from envgen.coevolution.language_model import ModelError, load_model
+from envgen.coevolution.language_model import ModelError
+from envgen.coevolution.model_io import load_model
 
 
 @pytest.fixture(scope="module")

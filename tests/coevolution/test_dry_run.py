@@ -25,8 +25,9 @@ from envgen.coevolution.dry_run import (
     seconds_per_token,
 )
 from envgen.coevolution.environment import STATIC_BATCH
-from envgen.coevolution.language_model import ModelError, load_model
+from envgen.coevolution.language_model import ModelError
 from envgen.coevolution.lora import add_adapters
+from envgen.coevolution.model_io import load_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, ModelSize, PolicySettings
 from envgen.coevolution.train import CoevolveRequest
@@ -52,6 +53,29 @@ def test_a_7b_model_has_its_known_size(large_shape):
     assert large_shape.num_parameters == 7_615_616_512
     assert large_shape.num_adapter_parameters(16) == 40_370_176  # of all linear layers but the output layer
     assert large_shape.kv_width * large_shape.num_layers * 2 == 57_344  # bytes per token in bfloat16
+
+
+@pytest.mark.parametrize("microbatch_size", [8, 4096])
+def test_reward_weighted_regression_learns_from_single_completions(large_shape, microbatch_size):
+    """Each of its completions has a prompt of its own, while generated groups share theirs."""
+    settings = PolicySettings(microbatch_size=microbatch_size)
+
+    def update(**options):
+        return policy_memory(large_shape, settings, LENGTHS, 64, 8, 4, Layout(1, False), **options).update
+
+    in_groups, single = update(), update(update_batch=64)
+    sequences = min(microbatch_size, 64)
+    assert single - in_groups == (sequences - sequences // 8) * LENGTHS.prompt * large_shape.activation_bytes(4)
+    assert update(update_batch=128) == (single if microbatch_size == 8 else 2 * single)
+
+
+def test_replay_needs_memory_in_updates_of_the_environment(models):
+    def total(proposer="genenv", **settings):
+        text = describe(models, proposer=proposer, environment_settings={"max_new_tokens": 2000, **settings})
+        return float(text.split("together at most ")[1].split()[0])
+
+    assert total(replay_ratio=16.0) > 2 * total(replay_ratio=1.0)
+    assert total("genenv-grpo") < total(replay_ratio=1.0)
 
 
 @pytest.mark.parametrize("rank", [None, 4])

@@ -18,8 +18,9 @@ from envgen.coevolution.episodes import (
     normalize_turn,
     transcript,
 )
-from envgen.coevolution.language_model import LanguageModel, ModelError, new_model, save_model, train_tokenizer
+from envgen.coevolution.language_model import LanguageModel, ModelError, new_model, train_tokenizer
 from envgen.coevolution.loop import AgentPolicy
+from envgen.coevolution.model_io import save_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.pretraining import completion_loss, encode_example, pretrain
 from envgen.coevolution.sampling import Completions, concat_completions, generate, generate_turn_by_turn

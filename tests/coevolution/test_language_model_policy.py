@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -196,9 +197,14 @@ def sample_and_update(policy, prompts):
     return completions.ids
 
 
-def test_state_restores_exactly():
+@pytest.mark.parametrize("has_unused", [False, True])
+def test_state_restores_exactly(has_unused):
+    """Parameters without a gradient, such as those of a vision tower that texts do not use, have no optimizer state."""
     settings = PolicySettings(epochs=2, num_minibatches=2, learning_rate=1e-2)
-    policy, restored = (LanguageModelPolicy(make_model(), settings, seed) for seed in (3, 4))
+    lms = make_model(), make_model()
+    for lm in lms if has_unused else ():
+        lm.model.register_parameter("unused", torch.nn.Parameter(torch.ones(3)))
+    policy, restored = (LanguageModelPolicy(lm, settings, seed) for lm, seed in zip(lms, (3, 4), strict=True))
     prompts = [policy.lm.encode_prompt("", text) for text in PROMPTS]
     sample_and_update(policy, prompts)
     arrays, values = policy.state()
@@ -226,6 +232,16 @@ def test_a_state_saved_before_the_first_update_does_not_change_it(lora_rank):
 def test_completions_count_their_tokens():
     mask = torch.tensor([[True, True, False], [True, False, False]])
     assert Completions(torch.zeros(2, 3, dtype=torch.long), mask).num_tokens == 3
+
+
+def test_accelerate_must_not_divide_gradients(lm):
+    accelerator = Accelerator()
+    accelerator.gradient_accumulation_steps = 4
+    try:
+        with pytest.raises(ModelError, match="gradient_accumulation_steps of accelerate must be 1"):
+            LanguageModelPolicy(lm, PolicySettings(), 0, accelerator)
+    finally:  # accelerate keeps it for the whole process
+        accelerator.gradient_accumulation_steps = 1
 
 
 def test_too_little_memory_is_explained(lm, monkeypatch):

@@ -7,10 +7,18 @@ import pytest
 import torch
 from accelerate.utils import DistributedType
 from fake_vllm_server import FakeVllmServer, RecordingTransfer
+from test_model_io import MOE, make_model
 from toy import Toy
 
-from envgen.coevolution.language_model import ModelError, load_model
-from envgen.coevolution.lora import adapters_disabled, add_adapters, base_parameters, merged_weights
+from envgen.coevolution.language_model import ModelError
+from envgen.coevolution.lora import (
+    adapters_disabled,
+    add_adapters,
+    base_parameters,
+    merged_state_dict,
+    merged_weights,
+)
+from envgen.coevolution.model_io import load_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, EnvironmentSettings, PolicySettings
 from envgen.coevolution.train import CoevolveRequest, coevolve
@@ -124,6 +132,23 @@ def test_merging_leaves_a_model_without_adapters_as_it_is(models):
     assert len(merged) == len(list(model.parameters()))
 
 
+def test_a_mixture_of_experts_has_the_state_of_one_without_adapters(models):
+    """The weights of all experts are one tensor, of no layer. `register_buffer` adds what is saved, but not trained."""
+    model = make_model(models, "qwen3_moe", **MOE).model
+    model.register_buffer("scale", torch.tensor(0.4))
+    plain = copy.deepcopy(model)
+    add_adapters(model, 2, 8, seed=0)
+    for name, parameter in model.named_parameters():
+        if ".lora_B" in name:
+            torch.nn.init.normal_(parameter)
+    state = merged_state_dict(model)
+    assert state.keys() == plain.state_dict().keys()
+    before = logits(plain)
+    plain.load_state_dict(state)
+    torch.testing.assert_close(logits(plain), logits(model), rtol=1e-4, atol=1e-4)
+    assert (logits(plain) - before).abs().max() > 0.1
+
+
 def test_a_whole_run_resumes_exactly_and_its_agent_can_be_loaded(models, tmp_path):
     plan = CoevolutionPlan(rollouts=64, tasks_per_step=4, num_base_tasks=8, num_eval_tasks=4, eval_every=2)
     agent, environment = map(str, models)
@@ -152,6 +177,7 @@ def test_a_whole_run_resumes_exactly_and_its_agent_can_be_loaded(models, tmp_pat
     saved = load_model(str(tmp_path / "saved")).model
     assert saved.state_dict().keys() == load_model(agent).model.state_dict().keys()
     torch.testing.assert_close(logits(saved), logits(agents[0]))
+    assert saved.generation_config.eos_token_id == [0]
 
 
 def test_requests_without_adapters_are_those_of_earlier_versions():

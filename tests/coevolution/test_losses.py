@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from envgen.coevolution.language_model import LanguageModel, new_model, save_model, train_tokenizer
+from envgen.coevolution.language_model import LanguageModel, new_model, train_tokenizer
 from envgen.coevolution.losses import group_advantages, kl_k3, ppo_clip_loss, token_weights, weighted_nll
+from envgen.coevolution.model_io import save_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.sampling import Completions, pad_left
 from envgen.coevolution.settings import ModelSize, PolicySettings

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from envgen.coevolution.language_model import LanguageModel, ModelError, load_model, new_model, save_model
+from envgen.coevolution.language_model import LanguageModel, ModelError, new_model
 from envgen.coevolution.language_model import train_tokenizer as train
 from envgen.coevolution.model_files import check_config, render_template
+from envgen.coevolution.model_io import load_model, save_model
 from envgen.coevolution.settings import ModelSize
 from special_files import KINDS, make_special_file
 
@@ -60,6 +61,16 @@ def test_a_file_that_is_not_a_small_regular_file_is_not_read(folder, name, kind)
     file.unlink(missing_ok=True)
     make_special_file(file, kind)
     with pytest.raises(ModelError):
+        load_model(folder)
+
+
+def test_weights_in_other_formats_are_not_read(folder, monkeypatch):
+    monkeypatch.setattr("envgen.coevolution.model_files.MAX_TEXT_BYTES", 1 << 20)
+    for name in ("tf_model.h5", "flax_model.msgpack", "rust_model.ot", "pytorch_model.bin"):
+        (folder / name).write_bytes(bytes(2 << 20))
+    assert load_model(folder)
+    (folder / "vocab.json").write_bytes(bytes(2 << 20))
+    with pytest.raises(ModelError, match=r"vocab\.json has 2,097,152 bytes, but at most 1,048,576 are read"):
         load_model(folder)
 
 

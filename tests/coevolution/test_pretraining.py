@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from toy import Toy
 
 from envgen.coevolution import pretraining
-from envgen.coevolution.language_model import load_model, new_model, train_tokenizer
+from envgen.coevolution.language_model import new_model, train_tokenizer
 from envgen.coevolution.losses import completion_logps
+from envgen.coevolution.model_io import load_model
 from envgen.coevolution.pretrain_data import PretrainData
 from envgen.coevolution.pretraining import completion_loss, encode_example, find_pretrained_agent, pretrain
 from envgen.coevolution.sampling import Completions, generate

@@ -103,6 +103,16 @@ def test_task_whose_checker_is_wrong_is_unsolvable():
     assert TaskFilter(AcceptsEverything(), []).check(VALID).rejection == "unsolvable"
 
 
+def test_a_task_that_cannot_be_made_is_unsolvable():
+    class Failing(Toy):
+        def make_task(self, spec):
+            return super().make_task(spec) if spec.loud == "no" else [][0]
+
+    task_filter = TaskFilter(Failing(), [])
+    assert task_filter.check(VALID.replace("no", "yes")).rejection == "unsolvable"
+    assert task_filter.check(VALID).task is not None
+
+
 def test_rejections_are_counted_by_reason():
     counts = count_rejections(["duplicate", "malformed", "duplicate", None, "not_needed"])
     assert counts == {"malformed": 1, "unsolvable": 0, "held_out": 0, "duplicate": 2}

@@ -11,7 +11,8 @@ from envgen import run_benchmark
 from envgen.benchmarks.benchmark import Benchmark, Item, Prompt, Verdict
 from envgen.benchmarks.models import LocalBackend
 from envgen.coevolution import trained_agent
-from envgen.coevolution.language_model import ModelError, load_model
+from envgen.coevolution.language_model import ModelError
+from envgen.coevolution.model_io import load_model
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.coevolution.trained_agent import load_agent, save_agent

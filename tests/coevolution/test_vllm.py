@@ -11,7 +11,8 @@ import torch
 from accelerate.utils import DistributedType
 from fake_vllm_server import FakeVllmServer, RecordingTransfer
 
-from envgen.coevolution.language_model import ModelError, load_model
+from envgen.coevolution.language_model import ModelError
+from envgen.coevolution.model_io import load_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.sampling import HfSampler, generate
 from envgen.coevolution.settings import PolicySettings

@@ -7,7 +7,8 @@ import torch
 from toy import Toy
 
 from envgen.coevolution.environment import environment_prompt
-from envgen.coevolution.language_model import new_model, save_model, train_tokenizer
+from envgen.coevolution.language_model import new_model, train_tokenizer
+from envgen.coevolution.model_io import save_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.settings import ModelSize, PolicySettings
 

@@ -165,11 +165,11 @@ class LocalBackend(Backend):
 
 
 def _load_local_model(config: BenchmarkConfig, kind: str, argument: str, seed: int) -> LocalBackend:
-    from envgen.coevolution.language_model import load_model
+    from envgen.coevolution.model_io import load_model
     from envgen.coevolution.trained_agent import load_agent
 
     lm = (
-        load_model(argument, config.dtype)
+        load_model(argument, config.dtype, for_training=False)
         if kind == "hf"
         else load_agent(Path(argument), config.models_folder, config.dtype)
     )

@@ -18,7 +18,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from .environment import STATIC_BATCH, STATIC_VARIATIONS
-from .language_model import LanguageModel, model_config, reading_model
+from .language_model import LanguageModel, model_config
+from .model_io import reading_model
 from .registry import PROPOSERS
 from .settings import EnvironmentSettings, ModelSize, PolicySettings
 from .tasks import Domain, Task
@@ -189,7 +190,7 @@ def choose_layout(num_gpus: int, num_models: int, uses_adapters: bool) -> Layout
 
 def policy_memory(
     shape: ModelShape, settings: PolicySettings, lengths: Lengths, batch: int, group: int, dtype_bytes: int,
-    layout: Layout, is_trained: bool = True,
+    layout: Layout, is_trained: bool = True, update_batch: int | None = None,
 ) -> PolicyMemory:  # fmt: skip
     """The memory of one policy on each training GPU.
 
@@ -198,6 +199,8 @@ def policy_memory(
         group: Completions of each prompt.
         dtype_bytes: Of each weight as it is loaded.
         is_trained: Whether the policy is updated.
+        update_batch: Completions of an update, each with a prompt of its own, if it does not learn from the generated
+            groups.
     """
     compute_bytes = 2 if layout.is_sharded else dtype_bytes  # FSDP computes in bfloat16
     size = shape.num_parameters
@@ -206,8 +209,9 @@ def policy_memory(
     if settings.lora_rank is not None:
         trained, trained_bytes = shape.num_adapter_parameters(settings.lora_rank), FLOAT32_BYTES
         weights += trained * trained_bytes
-    sequences = min(batch, max(group, settings.microbatch_size // group * group))
-    tokens = sequences * lengths.completion + sequences // group * lengths.prompt
+    per_prompt, in_update = (group, batch) if update_batch is None else (1, update_batch)
+    sequences = min(in_update, max(per_prompt, settings.microbatch_size // per_prompt * per_prompt))
+    tokens = sequences * lengths.completion + sequences // per_prompt * lengths.prompt
     update = tokens * shape.activation_bytes(compute_bytes)
     update += sequences * lengths.completion * shape.logits_bytes(compute_bytes)
     cache = batch * lengths.total * shape.num_layers * shape.kv_width * dtype_bytes
@@ -377,11 +381,15 @@ def describe_dry_run(
         if request.proposer == "static":  # it generates its specs in larger batches, before the first step
             num_specs = min(STATIC_BATCH, STATIC_VARIATIONS * request.plan.num_base_tasks)
             specs_per_process = math.ceil(num_specs / layout.num_training_gpus)
+        update_batch = None
+        if request.proposer == "genenv":  # reward-weighted regression, on new specs and on earlier ones
+            num_fresh = request.plan.fresh_fraction * request.plan.tasks_per_step
+            update_batch = math.ceil(num_fresh * (1 + environment.replay_ratio) / layout.num_training_gpus)
         memories.append((
             "environment", environment_shape,
             policy_memory(
                 environment_shape, environment, all_lengths[-1], specs_per_process, request.plan.num_variations,
-                dtype_bytes, layout, entry.trains_model,
+                dtype_bytes, layout, entry.trains_model, update_batch,
             ),
         ))  # fmt: skip
     hours = estimate_hours(request, agent_shape, lengths, layout, dtype_bytes)

@@ -8,7 +8,7 @@ reply to a task of a single turn.
 from collections.abc import Callable, Sequence
 
 from .language_model import LanguageModel
-from .tasks import Domain, Episode, Task
+from .tasks import Domain, Task, explaining_errors
 
 MAX_TURN_CHARS = 1000  # of a turn; what follows is cut off
 
@@ -16,13 +16,16 @@ MAX_TURN_CHARS = 1000  # of a turn; what follows is cut off
 class EpisodeRollout:
     """A conversation with an episode (sampling.py)."""
 
-    def __init__(self, episode: Episode, lm: LanguageModel):
-        self.episode, self.lm = episode, lm
+    def __init__(self, domain: Domain, task: Task, lm: LanguageModel):
+        self.domain, self.lm = domain, lm
+        with explaining_errors(domain):
+            self.episode = domain.start_episode(task)
         self.turns: list[str] = []
 
     def answer(self, tokens: Sequence[int]) -> list[int] | None:
         turn = normalize_turn(self.lm.decode(tokens))
-        observation = self.episode.step(turn)
+        with explaining_errors(self.domain):
+            observation = self.episode.step(turn)
         self.turns.append(turn)
         if observation is None:
             return None
@@ -39,7 +42,7 @@ StartEpisode = Callable[[int], EpisodeRollout]  # of the prompt with this index
 
 def episode_starter(domain: Domain, lm: LanguageModel, tasks: Sequence[Task]) -> StartEpisode:
     """Starts an episode of the task with the given index."""
-    return lambda index: EpisodeRollout(domain.start_episode(tasks[index]), lm)
+    return lambda index: EpisodeRollout(domain, tasks[index], lm)
 
 
 def normalize_turn(text: str) -> str:

@@ -1,6 +1,4 @@
-"""A causal language model with its tokenizer: loaded, or a small one created from scratch.
-
-Models come from a local folder or the Hugging Face Hub, always as safetensors and never with remote code.
+"""A causal language model with its tokenizer. Small ones are created here; model_io.py loads others.
 
 The tokenizer and the LFM2 network of new models are chosen to learn within minutes on one CPU core. A word is the same
 token in every context, in `item=silk` as in `of silk`, so that copying, which is most of what small agents learn, is
@@ -9,30 +7,23 @@ attention alone takes long to learn this, and needs it to copy.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
     Lfm2Config,
     Lfm2ForCausalLM,
-    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
 from transformers.utils.logging import disable_progress_bar
-from transformers.utils.peft_utils import find_adapter_config_file
 
-from .model_files import ADAPTER_FILE, ModelError, check_config, check_model_folder, render_template
+from .model_files import ModelError, render_template
 from .settings import ModelSize
 
 disable_progress_bar()
@@ -149,47 +140,6 @@ class LanguageModel:
                 )
 
 
-def load_model(path: str | Path, dtype: str = "float32") -> LanguageModel:
-    """Load a model from a folder or by its name on the hub. Whatever is wrong with its files is a ModelError."""
-    name = str(path)
-    options: dict[str, Any] = {"trust_remote_code": False}
-    with reading_model("load", path):
-        if find_adapter_config_file(name) is not None:
-            raise ModelError(f"{path} is an adapter for another model ({ADAPTER_FILE}); merge it into that model first")
-        tokenizer: Any = AutoTokenizer.from_pretrained(name, **options)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, dtype), use_safetensors=True, **options)
-        if tokenizer.eos_token_id is None:
-            raise ModelError(f"the tokenizer of {path} has no end-of-sequence token; choose another model")
-        lm = LanguageModel(model, tokenizer)
-        lm.encode_prompt("system", "user")
-    return lm
-
-
-@contextmanager
-def reading_model(action: str, path: str | Path) -> Iterator[None]:
-    """Check the files of a model, then turn whatever is wrong with them into a ModelError.
-
-    Args:
-        action: What is done with the model, for the message.
-    """
-    if Path(path).is_dir():
-        check_model_folder(Path(path))
-    try:
-        check_config(PretrainedConfig.get_config_dict(str(path))[0], path)
-        yield
-    except ModelError:
-        raise
-    except BaseException as error:
-        # damaged files raise almost anything: the tokenizers library raises plain Exceptions, and panics in Rust
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(
-            f"cannot {action} the model {path}: {reason:.500}; pass a folder with safetensors, or "
-            "the name of a model on the Hugging Face Hub"
-        ) from error
-
-
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
     """A byte-pair tokenizer that splits at words and numbers; it can represent every text.
 
@@ -234,11 +184,3 @@ def new_model(tokenizer: PreTrainedTokenizerFast, size: ModelSize, seed: int) ->
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return LanguageModel(Lfm2ForCausalLM(model_config(len(tokenizer), size)), tokenizer)
-
-
-def save_model(lm: LanguageModel, folder: Path) -> None:
-    try:
-        lm.model.save_pretrained(folder)
-        lm.tokenizer.save_pretrained(folder)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"cannot write the model to {folder}: {error}; is the disk full?") from error

@@ -32,7 +32,7 @@ from .reward import SuccessStats, curriculum_rewards, success_rates
 from .sampling import Completions, concat_completions
 from .settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan
 from .task_stores import TaskFilter, TaskStores
-from .tasks import Domain, Spec, Task
+from .tasks import Domain, Spec, Task, check_reply, explaining_errors
 
 COUNTS = (
     "step",
@@ -72,7 +72,8 @@ class AgentPolicy:
         num_generations = self.settings.num_generations
         prompts = [self.encode_prompt(task) for task in tasks]
         completions, texts = self._generate(tasks, prompts, num_generations)
-        results = [self.domain.check(tasks[k // num_generations], text) for k, text in enumerate(texts)]
+        with explaining_errors(self.domain):
+            results = [check_reply(self.domain, tasks[k // num_generations], text) for k, text in enumerate(texts)]
         shape = len(tasks), num_generations
         scores = np.array([result.score for result in results], np.float64).reshape(shape)  # of bools, too
         valid = np.array([result.valid for result in results]).reshape(shape)
@@ -126,7 +127,8 @@ class AgentPolicy:
         for start in range(0, len(tasks), batch_size):
             batch = tasks[start : start + batch_size]
             texts += self._generate(batch, [self.encode_prompt(task) for task in batch], 1, greedy=True)[1]
-        scores = [self.domain.check(task, text).score for task, text in zip(tasks, texts, strict=True)]
+        with explaining_errors(self.domain):
+            scores = [check_reply(self.domain, task, text).score for task, text in zip(tasks, texts, strict=True)]
         return np.array(scores, np.float64)
 
 

@@ -1,6 +1,7 @@
 """LoRA: low-rank adapters are trained in place of the weights of a language model (Hu et al. 2021, arXiv 2106.09685).
 
-The adapters are those of the library peft, in every linear layer but the output layer. A model with billions of
+The adapters are those of the library peft, in every linear layer but the output layer. The experts of a mixture, whose
+weights are one tensor, get none. A model with billions of
 parameters then needs little more memory than its weights, and its initial distribution, which the KL penalty refers to,
 is the model without its adapters.
 """
@@ -11,9 +12,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
 from envgen.imports import require_extra
 
+LINEAR = nn.Linear, Conv1D
 BASE_LAYER = ".base_layer"  # what peft adds to the name of a layer that has adapters
 ADAPTER = ".lora_"  # in the names of their parameters
 
@@ -23,7 +26,10 @@ def add_adapters(model: Any, rank: int, alpha: float, seed: int) -> None:
     require_extra("lora", "lora_rank")
     from peft import LoraConfig, inject_adapter_in_model
 
-    config = LoraConfig(r=rank, lora_alpha=alpha, target_modules="all-linear")  # pyright: ignore[reportArgumentType]
+    # by their names: "all-linear" also adapts the weights of experts, which are no layers of their own
+    output = model.get_output_embeddings()
+    names = [name for name, module in model.named_modules() if isinstance(module, LINEAR) and module is not output]
+    config = LoraConfig(r=rank, lora_alpha=alpha, target_modules=names)  # pyright: ignore[reportArgumentType]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         inject_adapter_in_model(config, model)
@@ -72,6 +78,14 @@ def base_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter, Any]]
             yield f"{layer_name}.{rest}", parameter, layers[layer_name] if rest == "weight" else None
         elif name.partition(ADAPTER)[0] not in layers:
             yield name, parameter, None
+
+
+def merged_state_dict(model: nn.Module) -> dict[str, Tensor]:
+    """The state of the model without adapters that computes the same. Tied weights are in it once."""
+    state = {name: merged_weights(parameter, layer) for name, parameter, layer in base_parameters(model)}
+    buffers = dict(model.named_buffers())
+    persistent = {name: tensor for name, tensor in model.state_dict().items() if name in buffers}
+    return state | {name.replace(f"{BASE_LAYER}.", "."): tensor for name, tensor in persistent.items()}
 
 
 def merged_weights(parameter: nn.Parameter, layer: Any) -> Tensor:

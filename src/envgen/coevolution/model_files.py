@@ -17,6 +17,7 @@ from envgen.runs.files import parse_json
 
 MAX_TEXT_BYTES = 128 << 20  # the largest tokenizers have about 35 MB
 TEMPLATE_SECONDS = 10.0
+READ_SUFFIXES = (".json", ".jinja", ".txt", ".model", ".tiktoken")  # of configs and tokenizers
 WEIGHTS_SUFFIX, INDEX_SUFFIX, ADAPTER_FILE = ".safetensors", ".safetensors.index.json", "adapter_config.json"
 IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")  # settings that can name code on the hub
 
@@ -46,7 +47,7 @@ def _check_file(file: Path) -> None:
     if file.suffix == WEIGHTS_SUFFIX:
         return  # read through a memory map, which needs no memory for what the model does not use
     if status.st_size > MAX_TEXT_BYTES:
-        if file.suffix in (".bin", ".pt", ".pth", ".gguf", ".onnx"):  # weights in formats that are never read
+        if file.suffix not in READ_SUFFIXES:  # such as weights in other formats
             return
         raise ModelError(
             f"{file} has {status.st_size:,} bytes, but at most {MAX_TEXT_BYTES:,} are read; pass another model"

@@ -38,6 +38,7 @@ from .settings import PolicySettings
 MAX_CHUNK_TOKENS = 16_384  # tokens, with padding, of the completions of one forward pass
 METRICS = ("loss", "kl", "approx_kl", "clipfrac", "entropy", "grad_norm")
 FULL_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True)  # gathers sharded models
+PARTIAL_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True, strict=False)  # of parameters with gradients
 ADAPTER_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True, strict=False)
 
 
@@ -83,6 +84,11 @@ def check_launch(settings: PolicySettings, accelerator: Accelerator, sampler: Sa
         raise ModelError("adapters (lora_rank) are not supported with FSDP; launch data-parallel, without FSDP")
     if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
         raise ModelError(f"{kind.value} is not supported: launch with FSDP (launch/fsdp.yaml) or data-parallel")
+    if accelerator.gradient_accumulation_steps != 1:
+        raise ModelError(
+            "gradient_accumulation_steps of accelerate must be 1: microbatch_size divides batches, and gradients are "
+            "accumulated over them"
+        )
     if settings.lora_rank is not None:
         require_extra("lora", "lora_rank")
     sampler.check()
@@ -389,7 +395,7 @@ class LanguageModelPolicy:
             param_groups: Any = get_optimizer_state_dict(self.model, self.optimizer.optimizer)["param_groups"]
             set_optimizer_state_dict(
                 self.model, self.optimizer.optimizer, {"state": optimizer_state, "param_groups": param_groups},
-                options=self._state_options,
+                options=PARTIAL_STATE if self.settings.lora_rank is None else ADAPTER_STATE,
             )  # fmt: skip
         self.rng.set_state(torch.from_numpy(arrays[f"rng.{self.accelerator.process_index}"].copy()))
         self.shuffle_rng.bit_generator.state = values["shuffle_rng"]

@@ -111,7 +111,7 @@ class PretrainData:
         tasks = [self.domain.make_task(spec) for spec in specs]
         prompts = [lm.encode_prompt("", task.prompt) for task in tasks]
         if self.domain.is_multi_turn:
-            episodes = [EpisodeRollout(self.domain.start_episode(task), lm) for task in tasks]
+            episodes = [EpisodeRollout(self.domain, task, lm) for task in tasks]
             generate(lm, prompts, 1, MAX_NEW_TOKENS, None, conversations=episodes)
             replies = [episode.text for episode in episodes]
         else:

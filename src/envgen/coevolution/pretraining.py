@@ -29,7 +29,8 @@ from envgen.runs.display import format_duration
 from envgen.runs.files import flush_folder
 
 from . import language_model, pretrain_data
-from .language_model import LanguageModel, new_model, save_model, train_tokenizer
+from .language_model import LanguageModel, new_model, train_tokenizer
+from .model_io import save_model
 from .pretrain_data import Example, PretrainData
 from .settings import ModelSize, PretrainSettings
 from .tasks import Domain

@@ -20,7 +20,7 @@ from envgen.errors import EnvgenError
 from envgen.runs.files import check_regular, exists, open_regular, parse_json
 from envgen.runs.store import RESTORE, Run
 
-from .tasks import Domain, DomainError, Spec, SpecError, Task, validate
+from .tasks import Domain, DomainError, Spec, SpecError, Task, explaining_errors, validate
 
 Rejection = Literal["malformed", "unsolvable", "held_out", "duplicate"]
 NotNeeded = Literal["not_needed"]  # of specs that were generated after enough had been accepted
@@ -74,8 +74,9 @@ class TaskFilter:
         if key in self.accepted_keys:
             return FilterResult(None, "duplicate")
         try:
-            task = self.domain.make_task(spec)
-            validate(self.domain, [task])
+            with explaining_errors(self.domain):
+                task = self.domain.make_task(spec)
+                validate(self.domain, [task])
         except (SpecError, DomainError):
             return FilterResult(None, "unsolvable")
         if self.held_out.has_task(task):

@@ -195,21 +195,21 @@ class Domain(ABC):
 def validate(domain: Domain, tasks: Iterable[Task]) -> None:
     """Check for each task that the oracle's reply scores 1.0 and known wrong replies score 0; raises DomainError."""
     for task in tasks:
-        result = _check_reply(domain, task, domain.oracle_reply(task))
+        result = check_reply(domain, task, domain.oracle_reply(task))
         if not result.valid or result.score != 1.0:
             raise DomainError(
                 f"{domain.name} scores its own answer {result.score} instead of 1 ({result.reason}) "
                 f"on the task {task.spec.text}"
             )
         for reply in domain.wrong_replies(task):
-            score = _check_reply(domain, task, reply).score
+            score = check_reply(domain, task, reply).score
             if score != 0:
                 raise DomainError(
                     f"{domain.name} scores the wrong reply {reply!r} {score} instead of 0 on {task.spec.text}"
                 )
 
 
-def _check_reply(domain: Domain, task: Task, reply: str) -> CheckResult:
+def check_reply(domain: Domain, task: Task, reply: str) -> CheckResult:
     """The result of `check`; raises DomainError if it is none."""
     result: Any = domain.check(task, reply)
     is_result = isinstance(result, CheckResult) and isinstance(result.valid, bool | np.bool_)
@@ -226,7 +226,7 @@ def explaining_errors(domain: Domain) -> Iterator[None]:
     """Context for calling a domain: turns whatever its code raises into a DomainError that names the line."""
     try:
         yield
-    except (EnvgenError, MemoryError):
+    except (EnvgenError, SpecError, MemoryError):
         raise
     except Exception as error:
         raise DomainError(f"the domain {type(domain).__name__} fails: {describe_exception(error)}") from error
@@ -247,7 +247,9 @@ def check_samples(domain: Domain, num_held_out: int) -> None:
     """
     with explaining_errors(domain):
         _check_attributes(domain)
-        check_tasks(domain, domain.held_out_tasks(num_held_out))
+        held_out = domain.held_out_tasks(num_held_out)
+        check_tasks(domain, held_out)
+        _check_replies(domain, held_out[0])
         for spec in _sample_specs(domain, NUM_SAMPLES, seed=0):
             with suppress(SpecError):  # a run samples another one
                 check_tasks(domain, [domain.make_task(spec)])
@@ -338,7 +340,7 @@ def _check_replies(domain: Domain, task: Task) -> None:
     replies = (*HOSTILE_REPLIES, task.prompt)
     for reply in replies:
         try:
-            result = _check_reply(domain, task, reply)
+            result = check_reply(domain, task, reply)
         except DomainError:
             raise
         except Exception as error:

@@ -26,8 +26,10 @@ from envgen.runs.store import (
 from envgen.settings import FrozenModel, format_choice_error
 
 from .domains.registry import domain_path
-from .language_model import LanguageModel, load_model
+from .environment import environment_prompt
+from .language_model import LanguageModel
 from .loop import COUNTS, AgentPolicy, Coevolution, ProgressLine
+from .model_io import check_prompts, load_model
 from .policy import LanguageModelPolicy, check_launch
 from .proposers import ProposerContext, UniformProposer
 from .registry import PROPOSERS
@@ -198,11 +200,21 @@ def coevolve(
     if domain.is_multi_turn:
         agent_lm.encode_observation("-")  # its chat template may not allow for further turns
     agent_lm.check_round_trip(oracle_replies, f"replies of {domain.name}")
+    prompts = [agent_lm.encode_prompt(domain.instructions, task.prompt) for task in setup.eval_tasks]
+    check_prompts(agent_lm, prompts, agent_settings.max_new_tokens)
     environment_lm: LanguageModel | None = None
     if entry.needs_model:
         environment_lm = load_model(environment_path, dtype)
         spec_texts = [spec.text for spec in setup.base_specs[:TOKENIZER_CHECKS]]
         environment_lm.check_round_trip(spec_texts, f"specs of {domain.name}")
+        stats_prompt = SuccessStats().to_prompt()
+        environment_prompts = [
+            environment_lm.encode_prompt(
+                domain.spec_prompt, environment_prompt(request.curriculum.alpha, stats_prompt, spec)
+            )
+            for spec in setup.base_specs[:TOKENIZER_CHECKS]
+        ]
+        check_prompts(environment_lm, environment_prompts, request.environment_settings.max_new_tokens)
 
     def build_environment_policy(settings: EnvironmentSettings, seed: int) -> LanguageModelPolicy:
         assert environment_lm is not None, "a proposer that trains a model sets needs_model in the registry"

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
+from transformers import GenerationConfig
 
 from envgen.runs.checkpoint import load_latest, loading
 from envgen.runs.store import RunError, read_request
 
 from .domains.registry import is_builtin, load_domain
-from .language_model import LanguageModel, load_model
-from .lora import add_adapters, base_parameters, merged_weights, trainable_names
-from .model_files import ModelError
+from .language_model import LanguageModel
+from .lora import add_adapters, merged_state_dict, trainable_names
+from .model_io import load_model, save_model
 from .pretraining import find_pretrained_agent
 from .settings import AgentSettings, ModelSize, PretrainSettings
 from .train import check_recorded_models, recorded_models
@@ -53,21 +53,17 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
 def save_agent(run: Path, folder: Path, models_folder: Path, dtype: str = "float32") -> None:
     """Write the agent of a run to a folder in the format of transformers. Adapters are merged into the weights.
 
+    `generate` of transformers ends where the agent did, and samples from the distribution that was trained.
+
     Args:
         folder: The folder to write to.
 
     The other arguments are those of `load_agent`.
     """
     lm = load_agent(run, models_folder, dtype)
-    parameters = list(base_parameters(lm.model))
-    weights = None  # without adapters, the model's own
-    if any(layer is not None for *_, layer in parameters):
-        weights = {name: merged_weights(parameter, layer) for name, parameter, layer in parameters}
-    try:
-        lm.model.save_pretrained(folder, state_dict=weights)
-        lm.tokenizer.save_pretrained(folder)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"cannot write the model to {folder}: {error}; is the disk full?") from error
+    ends = sorted({lm.eos_token_id, int(lm.tokenizer.eos_token_id)})  # pyright: ignore[reportArgumentType]
+    lm.model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=lm.pad_token_id)
+    save_model(lm, folder, merged_state_dict(lm.model))
 
 
 def _agent_settings(run: Path, request: Mapping[str, Any]) -> AgentSettings:
