@@ -181,16 +181,27 @@ def test_threads_are_set_for_every_library(tmp_path, monkeypatch):
 
 
 def test_cores_are_divided_among_workers(monkeypatch):
-    monkeypatch.setattr("envgen.sweep.engines.local.available_cores", lambda: [0, 1, 2, 3, 4])
+    monkeypatch.setattr("envgen.sweep.engines.local.affinity", lambda: [0, 1, 2, 3, 4])
     assert [worker.cores for worker in LocalEngine(threads=2).workers] == [(0, 1), (2, 3)]
     for workers in (1, 4, 7):  # others may use the remaining cores
         assert [worker.cores for worker in LocalEngine(workers=workers).workers] == [()] * workers
+    assert [worker.cores for worker in LocalEngine(num_runs=2).workers] == [()] * 2
+    assert len(LocalEngine(num_runs=7).workers) == 5
     with pytest.raises(SweepError, match="threads is 6, but there are 5 cores"):
         LocalEngine(threads=6)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
     assert [worker.gpus for worker in LocalEngine(gpus=1).workers] == [("2",), ("3",), ("5",)]
     with pytest.raises(SweepError, match="gpus is 4, but 3 are visible"):
         LocalEngine(gpus=4)
+
+
+def test_a_quota_of_time_pins_no_cores(tmp_path, monkeypatch):
+    """Other containers with the same quota would be pinned to the same ones."""
+    monkeypatch.setattr("envgen.sweep.engines.local.affinity", lambda: list(range(16)))
+    monkeypatch.setattr("envgen.sweep.engines.local.CGROUP", tmp_path)
+    (tmp_path / "cpu.max").write_text("200000 100000")
+    assert available_cores() == [0, 1]
+    assert [worker.cores for worker in LocalEngine().workers] == [()] * 2
 
 
 def test_a_run_starts_only_if_its_memory_is_free(monkeypatch):

@@ -13,7 +13,7 @@ from rich.console import Console
 from envgen.console import terminal
 from envgen.errors import EnvgenError
 from envgen.sweep.display import SweepDisplay
-from envgen.sweep.engines.engine import Engine, JobEnd
+from envgen.sweep.engines.engine import Engine, EngineBusyError, JobEnd
 from envgen.sweep.grid import PlannedRun, SweepError
 from envgen.sweep.runner import Sweep, check_runs, locked, open_runs, read_peak_memory
 
@@ -118,6 +118,56 @@ def test_the_measured_memory_is_kept_by_engines_that_measure_none(tmp_path, monk
     monkeypatch.setattr(ScriptedEngine, "peak_memory", None)
     assert sweep.run(ScriptedEngine({}, room=1), Messages())
     assert read_peak_memory(tmp_path) == 5
+
+
+def test_a_measurement_that_cannot_be_stored_ends_no_runs(tmp_path):
+    (tmp_path / "sweep.json").mkdir()  # nothing can be written in its place
+    runs, display = make_runs(tmp_path, "a", "b"), Messages()
+    assert Sweep(tmp_path, runs).run(ScriptedEngine({}, room=1), display)
+    assert [run.state for run in runs] == ["finished"] * 2
+    assert display.messages[0].startswith(f"cannot write {tmp_path / 'sweep.json'}")
+
+
+class BusyEngine(ScriptedEngine):
+    """Refuses the first jobs."""
+
+    def __init__(self, refusals):
+        super().__init__({}, room=1)
+        self.refusals = refusals
+
+    def start(self, job):
+        if self.refusals:
+            self.refusals -= 1
+            raise EngineBusyError(f"the run {job.name} cannot be submitted: timed out")
+        super().start(job)
+
+
+def test_a_scheduler_that_is_busy_gets_no_more_jobs_for_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr("envgen.sweep.runner.FIRST_PAUSE_SECONDS", 0.01)
+    runs, display = make_runs(tmp_path, "a", "b", "c"), Messages()
+    assert Sweep(tmp_path, runs, retries=0).run(BusyEngine(5), display)
+    assert [(run.state, run.num_failures) for run in runs] == [("finished", 0)] * 3
+    assert display.messages == ["the run a cannot be submitted: timed out; trying again for an hour"]
+
+
+def test_a_scheduler_that_stays_busy_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("envgen.sweep.runner.FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("envgen.sweep.runner.MAX_PAUSE_SECONDS", 0.1)
+    runs = make_runs(tmp_path, "a")
+    assert Sweep(tmp_path, runs, retries=0).run(BusyEngine(1000), Messages())
+    assert (runs[0].state, runs[0].reason) == ("failed", "the run a cannot be submitted: timed out")
+
+
+def test_an_error_of_a_run_that_is_stopped_is_listed(tmp_path):
+    class Failing(ScriptedEngine):
+        def interrupt(self):
+            self.script["a"].append(2)
+
+    runs = make_runs(tmp_path, "a")
+    engine, signals = Failing({"a": []}), deque([signal.SIGTERM])
+    display = Messages(lambda: signals and engine.started and signal.raise_signal(signals.pop()))
+    assert not Sweep(tmp_path, runs).run(engine, display)
+    assert (runs[0].state, runs[0].reason) == ("failed", "the disk is full")
 
 
 def test_finished_runs_are_skipped(tmp_path):

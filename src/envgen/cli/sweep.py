@@ -25,7 +25,7 @@ from envgen.designers.llm import LlmDesigner
 from envgen.designers.registry import LlmConfig, load_designer_class
 from envgen.interrupts import INTERRUPTED
 from envgen.runs.files import suggest_path
-from envgen.settings import format_validation_error
+from envgen.settings import format_validation_error, to_path
 from envgen.sweep.grid import COMMANDS, PlannedRun, SweepError, SweepSpec, parse_flags, read_toml
 from envgen.sweep.settings import ENGINES, SweepSettings
 from envgen.text import to_label
@@ -122,14 +122,15 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
             limits = SharedLimits(**_table(spec, "budget") | explicitly_set(budget))
         except ValidationError as error:
             raise UserError(format_validation_error(error)) from None
-        options = _table(spec, "engine_options") | _parse_options(engine_options)
+        own_options = _table(spec, "engine_options") if chosen.engine == given.get("engine", "local") else {}
+        options = own_options | _parse_options(engine_options)
         if options and chosen.engine == "local":
             raise UserError(
                 f"the engine local has no options; choose {' or '.join(ENGINES[1:])} for --{ENGINE_OPTIONS}"
             )
         name = target or DEFAULT_ARGUMENTS[spec.command]
         label = Path(name).stem if name.endswith(".toml") else to_label(name).replace("/", "-")
-        folder = Path(folder or spec.settings.get("folder") or f"out/sweep-{label}")
+        folder = to_path("folder", folder or spec.settings.get("folder") or f"out/sweep-{label}", UserError)
         _run(spec, folder, chosen, limits, options, dry_run, quiet)
 
     return sweep
@@ -205,7 +206,8 @@ def _run(
         return
     if sys.platform == "win32":  # where a process cannot be replaced by another, nor be asked to stop
         raise SweepError("sweeps need Linux or macOS; with --dry-run, this prints the commands of the runs")
-    engine = make_engine(settings, folder.absolute(), memory, read_peak_memory(folder), options)
+    num_runs = sum(run.state != "finished" for run in runs)
+    engine = make_engine(settings, folder.absolute(), memory, read_peak_memory(folder), options, num_runs)
     try:
         with locked(folder):
             extra_args: dict[str, Sequence[str]] = {}
@@ -224,11 +226,13 @@ def _run(
 def _report(sweep: Any, folder: Path, is_complete: bool, console: Any, log: Callable[[str], None]) -> None:
     """Print the results, and exit with 130 after an interruption and with 1 if runs failed."""
     from envgen.sweep.display import table
+    from envgen.sweep.engines.engine import LOG
 
     console.print(table(sweep.runs))
     failed = [run for run in sweep.runs if run.state == "failed"]
     for run in failed:
-        log(f"{run.name} failed: {run.reason}\n    {run.folder}/output.log")
+        output = run.folder / LOG
+        log(f"{run.name} failed: {run.reason}" + (f"\n    {output}" if output.exists() else ""))
     if any(run.state == "finished" for run in sweep.runs):
         log(f"Compare the runs with: envgen compare {shlex.quote(str(folder))}")
     if not is_complete:
@@ -349,8 +353,9 @@ def _parse_error(text: str, command: str) -> str:
 
 
 def make_engine(
-    settings: SweepSettings, folder: Path, memory: int | None, peak_memory: int | None, options: Mapping[str, Any]
-) -> Any:
+    settings: SweepSettings, folder: Path, memory: int | None, peak_memory: int | None, options: Mapping[str, Any],
+    num_runs: int,
+) -> Any:  # fmt: skip
     """The engine of a sweep. Its library is imported here."""
     common = (settings.workers, settings.threads, settings.gpus, memory)
     if settings.engine == "submitit":
@@ -365,4 +370,4 @@ def make_engine(
         return RayEngine(*common, options)
     from envgen.sweep.engines.local import LocalEngine
 
-    return LocalEngine(*common, peak_memory)
+    return LocalEngine(*common, peak_memory, num_runs)

@@ -23,10 +23,19 @@ from envgen.errors import EnvgenError
 from envgen.interrupts import INTERRUPTED, signal_handler
 from envgen.report.read import RunFiles
 from envgen.runs.kinds import get_path, number
-from envgen.runs.store import PROGRESS, differences, lock_folder, read_json, read_last_line, read_request, write_json
+from envgen.runs.store import (
+    PROGRESS,
+    RunError,
+    differences,
+    lock_folder,
+    read_json,
+    read_last_line,
+    read_request,
+    write_json,
+)
 from envgen.text import printable
 
-from .engines.engine import LOG, Engine, Job, JobEnd
+from .engines.engine import LOG, Engine, EngineBusyError, Job, JobEnd
 from .grid import PlannedRun, SweepError
 
 State = Literal["waiting", "running", "finished", "failed", "interrupted"]
@@ -34,6 +43,8 @@ State = Literal["waiting", "running", "finished", "failed", "interrupted"]
 FILE = "sweep.json"
 POLL_SECONDS = 0.2
 DISPLAY_SECONDS = 1.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0  # between attempts to start runs, while an engine takes none
+MAX_PAUSE_SECONDS = 3600.0  # of all of them together
 MAX_TAIL_BYTES = 1 << 16  # of a log
 MAX_REASON_CHARS = 500
 STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -157,7 +168,7 @@ class Sweep:
         """Run to the end. Returns False if the user has stopped it."""
         waiting = sorted(self.unfinished, key=lambda run: -run.remaining_steps)  # the longest first
         running: dict[str, SweepRun] = {}
-        last_display = float("-inf")
+        last_display, pause = float("-inf"), Pause()
         with stop_requests() as stop:
             is_stopping = False
             while running or (waiting and not is_stopping):
@@ -168,7 +179,10 @@ class Sweep:
                         waiting.insert(0, run)
                     display.update(self.runs, run)
                     if engine.peak_memory is not None:
-                        self.save(engine.peak_memory)
+                        try:
+                            self.save(engine.peak_memory)
+                        except RunError as error:  # it is only a measurement; a full disk ends no other runs
+                            display.message(str(error))
                 if stop.count and not is_stopping:
                     is_stopping = True
                     engine.interrupt()
@@ -178,9 +192,9 @@ class Sweep:
                     for run in running.values():
                         run.state = "interrupted"
                     break
-                while waiting and not stop.count and engine.has_room():
+                while waiting and not stop.count and pause.is_over and engine.has_room():
                     run = waiting.pop(0)
-                    self._start(run, engine, running)
+                    self._start(run, engine, running, pause, display)
                     if run.state == "waiting":
                         waiting.append(run)
                     display.update(self.runs, run)
@@ -191,14 +205,23 @@ class Sweep:
         display.update(self.runs)
         return not is_stopping
 
-    def _start(self, run: SweepRun, engine: Engine, running: dict[str, SweepRun]) -> None:
+    def _start(
+        self, run: SweepRun, engine: Engine, running: dict[str, SweepRun], pause: "Pause", display: Display
+    ) -> None:
         run.begin()
         try:
             engine.start(self.job(run))
+        except EngineBusyError as error:
+            run.state = "waiting"
+            if pause.begin():
+                display.message(f"{error}; trying again for an hour")
+            elif pause.is_too_long:
+                self._record_failure(run, str(error))
         except SweepError as error:
             self._record_failure(run, str(error))
         else:
             running[run.name] = run
+            pause.end()
 
     def _record_failure(self, run: SweepRun, reason: str, has_advanced: bool = False) -> None:
         run.reason = reason
@@ -210,8 +233,11 @@ class Sweep:
         if end.code == 0 and run.is_finished:
             run.set_finished()
             return
-        if is_stopping:
+        if is_stopping and (end.code is None or end.code <= 0 or end.code == INTERRUPTED):
             run.state = "interrupted"
+            return
+        if is_stopping:  # it could not write its checkpoint, for example
+            run.state, run.reason = "failed", run.last_log_line() or f"exit code {end.code}"
             return
         if end.code is None or end.code < 0 or end.code == INTERRUPTED:  # it was killed, or lost its machine
             run.num_lost += 1
@@ -226,6 +252,32 @@ class Sweep:
         """Write sweep.json."""
         entries = {run.name: {"command": run.plan.command, "args": run.plan.args()} for run in self.runs}
         write_json(self.folder / FILE, {"runs": entries, "peak_memory": peak_memory})
+
+
+class Pause:
+    """A pause without new jobs, while an engine takes none. It grows with each attempt that fails."""
+
+    def __init__(self) -> None:
+        self.end()
+
+    def end(self) -> None:
+        self._since = self._until = None
+        self._seconds = FIRST_PAUSE_SECONDS
+
+    @property
+    def is_over(self) -> bool:
+        return self._until is None or time.monotonic() >= self._until
+
+    @property
+    def is_too_long(self) -> bool:
+        return self._since is not None and time.monotonic() - self._since >= MAX_PAUSE_SECONDS
+
+    def begin(self) -> bool:
+        """Pause, or pause again. Returns whether it is the first time."""
+        now, is_first = time.monotonic(), self._since is None
+        self._since, self._until = self._since or now, now + self._seconds
+        self._seconds = min(2 * self._seconds, LONGEST_PAUSE_SECONDS)
+        return is_first
 
 
 class StopRequests:

@@ -44,6 +44,10 @@ class JobEnd(NamedTuple):
     reason: str = ""
 
 
+class EngineBusyError(SweepError):
+    """A job cannot be started now, but perhaps later."""
+
+
 class Engine(ABC):
     """Starts jobs and reports their ends. All its methods are called from one thread and return at once."""
 
@@ -55,7 +59,7 @@ class Engine(ABC):
 
     @abstractmethod
     def start(self, job: Job) -> None:
-        """Start a job. Raises SweepError if that is impossible."""
+        """Start a job. Raises SweepError if that is impossible, EngineBusyError if it is so only now."""
 
     @abstractmethod
     def poll(self) -> Sequence[JobEnd]:

@@ -38,13 +38,14 @@ class LocalEngine(Engine):
         workers: Runs at the same time; by default one for each `threads` cores, with `gpus` one for each group of GPUs.
         memory: Bytes that a run needs, if they are known.
         peak_memory: The peak of a run that was measured earlier.
+        num_runs: The number of runs, if it is known: more processes are never needed.
     """
 
     name = "local"
 
     def __init__(
         self, workers: int | None = None, threads: int = 1, gpus: int = 0, memory: int | None = None,
-        peak_memory: int | None = None,
+        peak_memory: int | None = None, num_runs: int | None = None,
     ):  # fmt: skip
         cores = available_cores()
         if threads > len(cores):
@@ -59,8 +60,10 @@ class LocalEngine(Engine):
                     "CUDA_VISIBLE_DEVICES"
                 )
             count = min(workers or len(gpu_groups), len(gpu_groups))
+        count = min(count, num_runs or count)
         core_groups = _groups(cores, threads)
-        pin = count == len(core_groups)  # otherwise they share all cores, and another sweep can use the rest
+        # otherwise they share all cores, and another sweep can use the rest; a quota is one of time on all cores
+        pin = count == len(core_groups) and len(cores) == len(affinity())
         self.workers = [
             Worker(core_groups[k] if pin else (), gpu_groups[k] if gpus else ()) for k in range(count)
         ]  # fmt: skip
@@ -120,9 +123,14 @@ def _groups(items: Sequence, size: int) -> list[tuple]:
     return [tuple(items[k * size : (k + 1) * size]) for k in range(len(items) // size)]
 
 
+def affinity() -> list[int]:
+    """The cores that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 def available_cores() -> list[int]:
-    """The cores that this process may use: those of its affinity, at most as many as its container's quota."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    """The cores of this process's affinity, at most as many as its container's quota."""
+    cores = affinity()
     with suppress(OSError, ValueError, IndexError):
         quota, period = (CGROUP / "cpu.max").read_text().split()
         if quota != "max":
