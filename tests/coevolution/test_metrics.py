@@ -1,6 +1,5 @@
 """How different the specs of a step are: a collapsed environment policy repeats itself."""
 
-import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +11,7 @@ from envgen.coevolution.loop import StepBatch, StepTask
 from envgen.coevolution.metrics import combine_update_metrics, eval_metrics, spec_diversity, step_metrics
 from envgen.coevolution.proposers import Candidate, ProposalBatch
 from envgen.coevolution.settings import AlphaCurriculumSettings
+from scripts import imported_script
 
 
 def test_accuracy_is_the_mean_score_overall_and_by_feature():
@@ -91,6 +91,6 @@ def test_counts_of_several_updates_are_added_and_losses_averaged_over_gradient_s
 
 def test_steps_without_a_proposal_are_left_out_of_the_results_of_the_proposers():
     file = Path(__file__).parents[2] / "benchmarks" / "genenv_proposers.py"
-    mean_cell = runpy.run_path(str(file), run_name="genenv_proposers")["mean_cell"]
-    assert mean_cell([None, 0.5, 1.0]) == "0.75"
-    assert mean_cell([None, None]) == "-"
+    with imported_script(file) as genenv_proposers:
+        assert genenv_proposers.mean_cell([None, 0.5, 1.0]) == "0.75"
+        assert genenv_proposers.mean_cell([None, None]) == "-"
