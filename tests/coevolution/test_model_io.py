@@ -58,6 +58,14 @@ def test_a_model_whose_cache_has_no_gradient_is_only_used(models, tmp_path):
     assert load_model(tmp_path, for_training=False)
 
 
+def test_a_tokenizer_of_another_model_is_refused(models, tmp_path):
+    lm = make_model(models, "llama")
+    lm.model.resize_token_embeddings(10)
+    save_model(lm, tmp_path)
+    with pytest.raises(ModelError, match=r"gives the token \d+, but the model has only 10; choose a model"):
+        load_model(tmp_path)
+
+
 def test_missing_weights_are_not_made_up(models, tmp_path):
     save_model(make_model(models, "llama"), tmp_path)
     weights = load_file(tmp_path / "model.safetensors")

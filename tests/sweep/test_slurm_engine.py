@@ -129,6 +129,7 @@ def test_an_interruption_cancels_all_jobs_without_waiting(engine, cluster, tmp_p
         ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", EngineBusyError),
         ("sbatch: error: QOSMaxSubmitJobPerUserLimit", EngineBusyError),
         ("sbatch: error: invalid partition specified: cpu", SweepError),
+        ("sbatch: error: Requested time limit is invalid (missing or exceeds some limit)", SweepError),
     ],
 )
 def test_a_scheduler_that_is_busy_is_told_from_a_wrong_option(engine, cluster, tmp_path, reply, kind):

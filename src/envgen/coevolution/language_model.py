@@ -121,17 +121,24 @@ class LanguageModel:
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
+    @property
+    def num_embeddings(self) -> int:
+        embeddings: Any = self.model.get_input_embeddings()
+        return embeddings.weight.shape[0]
+
+    def check_tokens(self, ids: Iterable[int]) -> None:
+        """Raise a ModelError if the model has no embedding for a token."""
+        if (token := max(ids, default=0)) >= self.num_embeddings:
+            raise ModelError(
+                f"the tokenizer gives the token {token}, but the model has only {self.num_embeddings}; "
+                "choose a model with its own tokenizer"
+            )
+
     def check_round_trip(self, texts: Iterable[str], description: str) -> None:
         """Raise a ModelError if the tokenizer changes any of these texts, or gives tokens unknown to the model."""
-        embeddings: Any = self.model.get_input_embeddings()
-        num_embeddings = embeddings.weight.shape[0]
         for text in texts:
             ids = self.encode_completion(text)
-            if max(ids) >= num_embeddings:
-                raise ModelError(
-                    f"the tokenizer gives the token {max(ids)}, but the model has only {num_embeddings}; "
-                    "choose a model with its own tokenizer"
-                )
+            self.check_tokens(ids)
             decoded = self.decode(ids)
             if decoded != text:
                 raise ModelError(

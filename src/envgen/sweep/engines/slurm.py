@@ -33,7 +33,10 @@ RESULT_SECONDS = 15.0  # within which the result of a job that has ended becomes
 REQUEUE_SECONDS = 120.0  # within which Slurm puts a preempted job back into the queue, if it does
 CHECK_SECONDS = 60  # between two calls of sacct, at most
 # what sbatch says when it cannot take a job now
-BUSY = ("timed out", "unable to contact", "standby", "refused", "unavailable", "limit", "try again", "too many")
+BUSY = (
+    "timed out", "unable to contact", "standby", "connection refused", "temporarily unavailable", "maxsubmit",
+    "submit limit", "try again", "too many",
+)  # fmt: skip
 AFTER_TRACE = "You can check full logs"  # in submitit's exceptions
 MAX_LINE_CHARS = 300  # of a log, in a message
 JOB_VARIABLES = ("SLURM_", "SLURMD_", "SRUN_", "SUBMITIT_")
