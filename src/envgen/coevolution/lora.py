@@ -1,9 +1,8 @@
 """LoRA: low-rank adapters are trained in place of the weights of a language model (Hu et al. 2021, arXiv 2106.09685).
 
 The adapters are those of the library peft, in every linear layer but the output layer. The experts of a mixture, whose
-weights are one tensor, get none. A model with billions of
-parameters then needs little more memory than its weights, and its initial distribution, which the KL penalty refers to,
-is the model without its adapters.
+weights are one tensor, get none. A model with billions of parameters then needs little more memory than its weights,
+and its initial distribution, which the KL penalty refers to, is the model without its adapters.
 """
 
 from collections.abc import Iterator

@@ -53,7 +53,8 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
 def save_agent(run: Path, folder: Path, models_folder: Path, dtype: str = "float32") -> None:
     """Write the agent of a run to a folder in the format of transformers. Adapters are merged into the weights.
 
-    `generate` of transformers ends where the agent did, and samples from the distribution that was trained.
+    `generate` of transformers then ends where the agent did. Other settings of generation, such as a repetition
+    penalty, are those of transformers, because training ignored the model's.
 
     Args:
         folder: The folder to write to.
