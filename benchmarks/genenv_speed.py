@@ -29,8 +29,8 @@ import numpy as np
 import torch
 
 from envgen.coevolution.domains.tools.domain import ToolsDomain
-from envgen.coevolution.language_model import load_model
 from envgen.coevolution.loop import AgentPolicy
+from envgen.coevolution.model_io import load_model
 from envgen.coevolution.policy import LanguageModelPolicy
 from envgen.coevolution.pretraining import pretrain
 from envgen.coevolution.settings import AgentSettings, ModelSize, PretrainSettings

@@ -10,7 +10,7 @@ from attack_runs import copy_of, damage_one_file
 from attacks import attack, try_call, work_folder
 from toy import Toy
 
-from envgen.coevolution.language_model import load_model
+from envgen.coevolution.model_io import load_model
 from envgen.designers.chat.chat import Chat
 from envgen.designers.chat.ledger import Budget, Ledger
 from envgen.designers.chat.offline import ReplayBackend

@@ -108,11 +108,15 @@ def check_cache(lm: LanguageModel, path: str | Path, for_training: bool = True) 
     prompts, replies = [tokens, tokens[3:]], [[*tokens[2:5], lm.eos_token_id], tokens[4:6]]
     embeddings: Any = lm.model.get_input_embeddings()
     completions = Completions.from_token_lists(replies, lm.pad_token_id)
+    errors: list[Tensor] = []
     try:
         with _outputs_of(embeddings) as embedded:
             logps, _ = completion_logps(lm.model, prompts, 1, completions.ids, completions.mask, lm.pad_token_id)
         if for_training:
             torch.autograd.grad(logps.sum(), embedded)
+        for prompt, reply, row in zip(prompts, replies, logps.detach(), strict=True):
+            expected = _uncached_logps(lm.model, prompt, reply)
+            errors.append((row[: len(reply)] - expected).abs())
     except Exception as error:
         if is_out_of_memory(error):
             raise
@@ -121,18 +125,18 @@ def check_cache(lm: LanguageModel, path: str | Path, for_training: bool = True) 
             f"{path} is a {kind}, a kind of model that cannot be {use}: with a cache of its prompt, it fails "
             f"({reason:.200}); {other}"
         ) from error
-    errors: list[Tensor] = []
-    with torch.no_grad():
-        for prompt, reply, row in zip(prompts, replies, logps, strict=True):
-            logits = lm.model(input_ids=torch.tensor([prompt + reply]), use_cache=False).logits[0, -len(reply) - 1 : -1]
-            expected = logits.float().log_softmax(-1).gather(-1, torch.tensor(reply)[:, None])[:, 0]
-            errors.append((row[: len(reply)] - expected).abs())
     largest = MAX_CACHE_ERROR if lm.model.dtype == torch.float32 else MAX_CACHE_ERROR_16_BITS
     if not torch.cat(errors).mean() <= largest:
         raise ModelError(
             f"{path} is a {kind}, a kind of model that cannot be {use}: it computes other probabilities with a cache "
             f"of its prompt than without; {other}"
         )
+
+
+@torch.no_grad()
+def _uncached_logps(model: Any, prompt: list[int], reply: list[int]) -> Tensor:
+    logits = model(input_ids=torch.tensor([prompt + reply]), use_cache=False).logits[0, -len(reply) - 1 : -1]
+    return logits.float().log_softmax(-1).gather(-1, torch.tensor(reply)[:, None])[:, 0]
 
 
 @contextmanager
