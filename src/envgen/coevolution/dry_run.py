@@ -382,7 +382,7 @@ def describe_dry_run(
             num_specs = min(STATIC_BATCH, STATIC_VARIATIONS * request.plan.num_base_tasks)
             specs_per_process = math.ceil(num_specs / layout.num_training_gpus)
         update_batch = None
-        if request.proposer == "genenv":  # reward-weighted regression, on new specs and on earlier ones
+        if entry.options.get("method") == "rwr":  # reward-weighted regression, on new specs and on earlier ones
             num_fresh = request.plan.fresh_fraction * request.plan.tasks_per_step
             update_batch = math.ceil(num_fresh * (1 + environment.replay_ratio) / layout.num_training_gpus)
         memories.append((

@@ -84,11 +84,14 @@ def reading_model(action: str, path: str | Path) -> Iterator[None]:
         # damaged files raise almost anything: the tokenizers library raises plain Exceptions, and panics in Rust
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
-            f"cannot {action} the model {path}: {reason:.500}; pass a folder with safetensors, or "
+            f"cannot {action} the model {path}: {_first_line(error):.500}; pass a folder with safetensors, or "
             "the name of a model on the Hugging Face Hub"
         ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def check_cache(lm: LanguageModel, path: str | Path, for_training: bool = True) -> None:
@@ -101,10 +104,11 @@ def check_cache(lm: LanguageModel, path: str | Path, for_training: bool = True) 
         path: Where the model is from, for the message.
         for_training: Also raise it if gradients cannot flow through the cache, which some models change in place.
     """
-    kind = lm.model.config.model_type
-    use, other = "trained" if for_training else "used", "choose one whose layers are attention or convolutions"
+    use = "trained" if for_training else "used"
+    refusal = f"{path} is a {lm.model.config.model_type}, a kind of model that cannot be {use}: "
+    other = "choose one whose layers are attention or convolutions"
     tokens = ((lm.encode_prompt("system", "user") or [lm.eos_token_id]) * 8)[:8]
-    check_prompts(lm, [[*tokens, lm.eos_token_id]], max_new_tokens=0)
+    lm.check_tokens([*tokens, lm.eos_token_id])
     prompts, replies = [tokens, tokens[3:]], [[*tokens[2:5], lm.eos_token_id], tokens[4:6]]
     embeddings: Any = lm.model.get_input_embeddings()
     completions = Completions.from_token_lists(replies, lm.pad_token_id)
@@ -120,17 +124,12 @@ def check_cache(lm: LanguageModel, path: str | Path, for_training: bool = True) 
     except Exception as error:
         if is_out_of_memory(error):
             raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
-            f"{path} is a {kind}, a kind of model that cannot be {use}: with a cache of its prompt, it fails "
-            f"({reason:.200}); {other}"
+            f"{refusal}with a cache of its prompt, it fails ({_first_line(error):.200}); {other}"
         ) from error
     largest = MAX_CACHE_ERROR if lm.model.dtype == torch.float32 else MAX_CACHE_ERROR_16_BITS
     if not torch.cat(errors).mean() <= largest:
-        raise ModelError(
-            f"{path} is a {kind}, a kind of model that cannot be {use}: it computes other probabilities with a cache "
-            f"of its prompt than without; {other}"
-        )
+        raise ModelError(f"{refusal}it computes other probabilities with a cache of its prompt than without; {other}")
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ cannot generate by itself: a vLLM server does (vllm.py).
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,6 @@ from .settings import PolicySettings
 MAX_CHUNK_TOKENS = 16_384  # tokens, with padding, of the completions of one forward pass
 METRICS = ("loss", "kl", "approx_kl", "clipfrac", "entropy", "grad_norm")
 FULL_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True)  # gathers sharded models
-PARTIAL_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True, strict=False)  # of parameters with gradients
 ADAPTER_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True, strict=False)
 
 
@@ -395,7 +394,7 @@ class LanguageModelPolicy:
             param_groups: Any = get_optimizer_state_dict(self.model, self.optimizer.optimizer)["param_groups"]
             set_optimizer_state_dict(
                 self.model, self.optimizer.optimizer, {"state": optimizer_state, "param_groups": param_groups},
-                options=PARTIAL_STATE if self.settings.lora_rank is None else ADAPTER_STATE,
+                options=replace(self._state_options, strict=False),  # parameters without gradients have no state
             )  # fmt: skip
         self.rng.set_state(torch.from_numpy(arrays[f"rng.{self.accelerator.process_index}"].copy()))
         self.shuffle_rng.bit_generator.state = values["shuffle_rng"]

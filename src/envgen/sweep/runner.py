@@ -233,20 +233,20 @@ class Sweep:
         if end.code == 0 and run.is_finished:
             run.set_finished()
             return
-        if is_stopping and (end.code is None or end.code <= 0 or end.code == INTERRUPTED):
+        was_killed = end.code is None or end.code < 0 or end.code == INTERRUPTED  # or lost its machine
+        error = run.last_log_line() or f"exit code {end.code}"
+        if is_stopping and (was_killed or end.code == 0):
             run.state = "interrupted"
-            return
-        if is_stopping:  # it could not write its checkpoint, for example
-            run.state, run.reason = "failed", run.last_log_line() or f"exit code {end.code}"
-            return
-        if end.code is None or end.code < 0 or end.code == INTERRUPTED:  # it was killed, or lost its machine
+        elif is_stopping:  # it could not write its checkpoint, for example
+            run.state, run.reason = "failed", error
+        elif was_killed:
             run.num_lost += 1
             signal_number = signal.SIGTERM if end.code == INTERRUPTED else -(end.code or 0)
             reason = end.reason or f"signal {signal_number} ended its process"
             # a run that is lost again and again without any progress must not go on forever
             self._record_failure(run, reason, run.has_advanced())
         else:
-            self._record_failure(run, run.last_log_line() or f"exit code {end.code}")
+            self._record_failure(run, error)
 
     def save(self, peak_memory: int | None) -> None:
         """Write sweep.json."""

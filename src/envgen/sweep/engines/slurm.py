@@ -131,12 +131,12 @@ class SubmititEngine(Engine):
             return job.done()
         if job.paths.result_pickle.exists():
             return True
-        is_preempted = _first_word(job.state) == "PREEMPTED"
-        if not is_preempted and not job.done():
+        state = _first_word(job.state)
+        if state != "PREEMPTED" and state not in FINAL_STATES:
             self._missing_since.pop(name, None)
             return False
         since = self._missing_since.setdefault(name, time.monotonic())
-        return time.monotonic() - since >= (REQUEUE_SECONDS if is_preempted else RESULT_SECONDS)
+        return time.monotonic() - since >= (REQUEUE_SECONDS if state == "PREEMPTED" else RESULT_SECONDS)
 
     def interrupt(self) -> None:
         for job in self.jobs.values():
