@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 from toy import LETTERS, Toy, ToySpec
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -269,6 +270,32 @@ def test_observations_follow_the_chat_template(lm):
     assert lm.tokenizer.decode(ids).replace(" ", "") == (
         "<system>S|<user>spell a b|<assistant>a<end>|<user>right 1|<assistant>".replace(" ", "")
     )
+
+
+@pytest.mark.parametrize(
+    "system", ["{{ raise_exception('System role not supported') }}", ""], ids=["refused", "omitted"]
+)
+def test_a_system_message_that_the_chat_template_does_not_take_is_part_of_the_user_message(lm, system):
+    """As in Gemma 2, whose template refuses system messages."""
+    others = "{% for m in messages if m.role != 'system' %}<{{ m.role }}>{{ m.content }}|{% endfor %}"
+    lm.tokenizer.chat_template = f"{{% if messages[0].role == 'system' %}}{system}{{% endif %}}{others}"
+    expected = "<user>S\n\nspell a b|<assistant>a|<user>right 1|"
+    conversation = [("system", "S"), ("user", "spell a b"), ("assistant", "a"), ("user", "right 1")]
+    ids = lm.encode_messages([{"role": role, "content": content} for role, content in conversation])
+    assert lm.tokenizer.decode(ids).replace(" ", "") == expected.replace(" ", "")
+    assert lm.encode_prompt("", "spell a b") == lm.tokenizer("<user>spell a b|", add_special_tokens=False).input_ids
+
+
+def test_a_prompt_starts_with_the_token_that_the_tokenizer_starts_with(lm):
+    """As in Llama's base models; those of GPT-2 have such a token, but their tokenizer does not add it."""
+    bare = lm.encode_prompt("S", "spell a b")
+    tokenizer = lm.tokenizer
+    tokenizer.add_special_tokens({"bos_token": "<start>"})
+    assert lm.encode_prompt("S", "spell a b") == bare
+    start = tokenizer.bos_token_id
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing("<start> $A", special_tokens=[("<start>", start)])
+    assert lm.encode_prompt("S", "spell a b") == [start, *bare]
+    assert start not in lm.encode_observation("right 1") + lm.encode_completion("a")
 
 
 def test_a_turn_ends_with_the_token_of_the_chat_template(lm):

@@ -52,20 +52,33 @@ class LanguageModel:
     def encode_messages(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """The tokens of a conversation whose next message the model writes, in its chat format.
 
-        A model without a chat template gets what it was trained on: its own messages end with the end-of-sequence
-        token, those of others with a new line, and system messages are left out.
+        A model without a chat template gets what it was trained on: the token that its tokenizer starts texts with, if
+        any, its own messages with the end-of-sequence token, those of others with a new line, and no system messages.
+
+        A system message that a chat template refuses or omits is put before the user message that follows it.
         """
         if not self.tokenizer.chat_template:
-            ids: list[int] = []
+            ids = self._start
             for message in messages:
                 if message["role"] == "assistant":
                     ids += self.encode_completion(message["content"])
                 elif message["role"] != "system":
                     ids += self._encode(f"{message['content']}\n")
             return ids
-        template = self.tokenizer.apply_chat_template
-        text = render_template(lambda: str(template(list(messages), tokenize=False, add_generation_prompt=True)))
+        merged = _merge_system_message(messages)
+        try:
+            text = self._render(messages)
+        except ModelError:
+            if merged is None:
+                raise
+            return self._encode(self._render(merged))
+        if merged is not None and messages[0]["content"].strip() not in text:
+            text = self._render(merged)
         return self._encode(text)
+
+    def _render(self, messages: Sequence[dict[str, str]]) -> str:
+        template = self.tokenizer.apply_chat_template
+        return render_template(lambda: str(template(list(messages), tokenize=False, add_generation_prompt=True)))
 
     def encode_completion(self, text: str) -> list[int]:
         """The tokens of a completion, including the end-of-sequence token."""
@@ -96,6 +109,13 @@ class LanguageModel:
 
     def _encode(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
+
+    @property
+    def _start(self) -> list[int]:
+        """The token that the tokenizer puts before a text, if there is one."""
+        bos = self.tokenizer.bos_token_id
+        ids: Any = self.tokenizer("-")["input_ids"]
+        return [int(ids[0])] if bos is not None and ids[0] == bos else []
 
     @cached_property
     def eos_token_id(self) -> int:
@@ -145,6 +165,14 @@ class LanguageModel:
                     f"the tokenizer of this model cannot represent {description}: {text!r} decodes to {decoded!r}; "
                     "choose a model with another tokenizer"
                 )
+
+
+def _merge_system_message(messages: Sequence[dict[str, str]]) -> list[dict[str, str]] | None:
+    """The conversation with its system message in the first user message, or None if it does not start with both."""
+    if [message["role"] for message in messages[:2]] != ["system", "user"]:
+        return None
+    system, user = messages[0]["content"], messages[1]["content"]
+    return [{"role": "user", "content": f"{system}\n\n{user}".strip()}, *messages[2:]]
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
