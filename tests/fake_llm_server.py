@@ -77,7 +77,9 @@ class FakeLlmServer:
         self._server.server_close()
 
 
-def completion(text: str | None, prompt: int | None = 100, reply: int = 20, cost: float | None = None) -> Answer:
+def completion(
+    text: str | None, prompt: int | None = 100, reply: int = 20, cost: float | None = None, finish: str | None = None
+) -> Answer:
     """A valid reply in the format of the path. Text None: an empty reply. `prompt` None: usage is not reported."""
 
     def answer(handler: Handler, body: Any) -> None:
@@ -86,11 +88,11 @@ def completion(text: str | None, prompt: int | None = 100, reply: int = 20, cost
             if "tools" in body and text is not None:
                 content = [{"type": "tool_use", "id": "t", "name": body["tools"][0]["name"], "input": json.loads(text)}]
             usage = {"input_tokens": prompt, "output_tokens": reply}
-            response = {"type": "message", "role": "assistant", "content": content, "stop_reason": "end_turn"}
+            response = {"type": "message", "role": "assistant", "content": content, "stop_reason": finish or "end_turn"}
         else:
             message = {"role": "assistant", "content": text}
             usage = {"prompt_tokens": prompt, "completion_tokens": reply, **({} if cost is None else {"cost": cost})}
-            response = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+            response = {"choices": [{"index": 0, "message": message, "finish_reason": finish or "stop"}]}
         response |= {"id": "r", "model": body["model"], **({} if prompt is None else {"usage": usage})}
         handler.respond(200, json.dumps(response).encode())
 

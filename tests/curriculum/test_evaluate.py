@@ -301,6 +301,17 @@ def test_outcome_covers_all_episodes_and_the_first_and_last_third():
     )
 
 
+def test_no_episode_is_in_both_the_first_and_the_last_third():
+    """If many episodes end in the same update, they are all in the first third."""
+    lines = [progress_line((7, 0.0, [5])), progress_line((3, 0.0, [3]))]
+    (outcome,) = level_outcomes(lines, ("climb",), 1)
+    assert outcome is not None
+    assert (outcome.first_third, outcome.last_third) == ({"climb": 100 * 5 / 7}, {"climb": 100.0})
+    (outcome,) = level_outcomes(lines[:1], ("climb",), 1)
+    assert outcome is not None
+    assert (outcome.first_third, outcome.last_third) == ({"climb": 100 * 5 / 7}, {})
+
+
 def test_levels_are_separate_and_one_without_episodes_is_none():
     lines = [
         progress_line((1, 2.0, [1]), (0, 0.0, None), (5, 5.0, [0])),

@@ -15,7 +15,7 @@ from envgen.designers.chat.ledger import Budget, Ledger, Prices
 from envgen.designers.chat.offline import ReplayBackend
 from envgen.designers.chat.protocol import RejectedError
 from envgen.designers.designer import AuditResult, Brief, Cycle, Proposal, ProposedLevel
-from envgen.designers.llm import REPEATED_PREFIX, LlmDesigner, LlmSettings
+from envgen.designers.llm import MAX_KEPT_CHARS, REPEATED_PREFIX, LlmDesigner, LlmSettings
 from envgen.designers.names import COMMON_WORDS, NameObfuscator
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -292,12 +292,52 @@ def test_all_cycles_are_one_conversation_about_the_levels_that_were_used(open_de
         for k, text in enumerate((texts[2], texts[4])):
             assert f"Cycle {k + 1} is over" in text
             assert f"Now design the 2 levels of cycle {k + 2} of 4" in text
-            curve = "0.4% -> " * k if feedback == "rich" else ""
-            assert (f"- collect_diamond: {curve}0.4% ± 0.0%" in text) == (feedback != "none")
+            if feedback == "paper":
+                assert "- collect_diamond: 0.4% ± 0.0%" in text
+            else:  # rich reports have curves, but only the newest one
+                assert ("- collect_diamond: 0.4% -> 0.4% ± 0.0%" in text) == (feedback == "rich" and k == 1)
             used = [json.dumps(level) for level in overrides(history[k].proposal)]
             assert all((level in text) == (feedback != "none") for level in used)
             assert ("too few episodes ended in it" in text) == (feedback == "rich")
         assert texts[0] == messages(server, 0)[0]["content"]
+
+
+def test_reasoning_is_neither_parsed_nor_kept(open_designer):
+    draft = f"<think>{'A first draft: ' * 2000}{FIRST} That is too easy.</think>"
+    with FakeLlmServer([f"{draft}I give up.", draft.removesuffix("</think>"), f"{draft}\n\n{SECOND}"]) as server:
+        proposal = open_designer(server).design(brief(), ())
+        assert overrides(proposal) == [{"trees": "rare"}, {"biome": "beach"}]
+        assert json.loads(proposal.raw_reply) == json.loads(SECOND)
+        repaired = [message["content"] for message in messages(server)]
+        assert repaired[1] == "I give up."
+        assert repaired[3] == "(empty reply)"
+        assert "the reply contains only reasoning" in repaired[4]
+
+
+def test_a_long_reply_keeps_its_end(open_designer):
+    with FakeLlmServer([f"{'word ' * 5000}{FIRST}"]) as server:
+        proposal = open_designer(server).design(brief(), ())
+        assert len(proposal.raw_reply) == MAX_KEPT_CHARS
+        assert proposal.raw_reply.endswith(FIRST)
+
+
+@pytest.mark.parametrize(("kind", "finish_reason"), [("openai", "length"), ("anthropic", "max_tokens")])
+def test_a_reply_that_was_cut_off_is_reported_as_such(open_designer, kind, finish_reason):
+    cut_off = completion(None, finish=finish_reason)
+    with FakeLlmServer([cut_off, FIRST, cut_off]) as server:
+        designer = open_designer(server, kind, max_retries=1, max_reply_tokens=3000)
+        assert not designer.design(brief(), ()).notes
+        assert "was cut off at its maximum of 3,000 tokens, which include reasoning" in messages(server)[-1]["content"]
+        designer = open_designer(server, kind, max_retries=0, max_reply_tokens=2000)
+        assert "not usable after 1 reply: the reply was cut off" in designer.design(brief(), ()).notes[0]
+
+
+@pytest.mark.parametrize(("kind", "finish_reason"), [("openai", "content_filter"), ("anthropic", "refusal")])
+def test_a_refused_request_is_not_repeated(open_designer, kind, finish_reason):
+    with FakeLlmServer([completion(None, finish=finish_reason)]) as server:
+        proposal = open_designer(server, kind, max_retries=2).design(brief(), ())
+        assert proposal.notes[0] == f"the model refused to answer ({finish_reason}): the reply is empty"
+        assert len(server.requests) == 1
 
 
 REPLIES = [FIRST, HALF, SECOND, NONSENSE, FIRST, FIRST, SECOND, FIRST]  # proposals, retries and revisions

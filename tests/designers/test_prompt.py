@@ -213,7 +213,9 @@ def make_cycle(**fields: Any) -> Cycle:
             ),
             None,
         ),
-        "success_rates": {name: SuccessRate(mean=k / 10, std=2 * k / 10) for k, name in enumerate(SKILLS)},
+        "success_rates": {
+            name: SuccessRate(mean=k / 10, std=2 * k / 10, standard_error=3 * k / 10) for k, name in enumerate(SKILLS)
+        },
     }  # fmt: skip
     return Cycle(**(defaults | fields))
 
@@ -231,12 +233,13 @@ def test_without_feedback_the_report_only_says_that_the_cycle_is_over():
     assert "iron" not in text
 
 
-@pytest.mark.parametrize("feedback", ["paper", "rich"])
-def test_success_rates_of_all_skills_are_reported_with_one_decimal(feedback):
+@pytest.mark.parametrize(("feedback", "factor"), [("paper", 2), ("rich", 3)])
+def test_success_rates_of_all_skills_are_reported_with_one_decimal(feedback, factor):
+    """With their standard deviation as in the paper, or with their standard error."""
     lines = report(feedback).split("\n")
     for k, name in enumerate(SKILLS):
-        assert lines.count(f"- {name}: {k / 10:.1f}% ± {2 * k / 10:.1f}%") == 1
-    assert "- defeat_skeleton: 0.7% ± 1.4%" in lines
+        assert lines.count(f"- {name}: {k / 10:.1f}% ± {factor * k / 10:.1f}%") == 1
+    assert f"- defeat_skeleton: 0.7% ± {factor * 0.7:.1f}%" in lines
 
 
 @pytest.mark.parametrize(("feedback", "name"), [("paper", ""), ("rich", "2.")])
@@ -259,6 +262,10 @@ def test_only_rich_feedback_contains_outcomes_and_audits():
         "  iron 1 -> 2",
     ]
     assert lines[first + 6] == "  too few episodes ended in it to say what it taught"
+    rates = {"collect_wood": 12.5, "collect_iron": 25.0}
+    outcome = LevelOutcome(episodes=8, reward=1, skills=rates, first_third=rates, last_third={})
+    text = report("rich", outcomes=(outcome, None))  # all episodes ended in the same update
+    assert "8 episodes, mean reward 1.0; success rates in all of them: collect_wood 12.5%, collect_iron 25.0%\n" in text
 
 
 def test_none_and_paper_are_the_prompts_of_recorded_runs():
@@ -310,12 +317,13 @@ def test_rich_feedback_says_how_the_agent_trains():
         "a level gets 30,000 steps",
         "- After the last cycle, it trains for 1,000,000 steps in the real game.",
         "64 environments side by side and observes symbols",
-        "0.95 per step: what is more than about 20 steps away",
+        "- It discounts rewards by 0.95 per step: a reward counts a third if it is 20 steps away, and 5% at 60 steps.",
         "- It has no memory.",
     ):
         assert line in text
     assert "levels of your design, and then in the real game." in text
-    assert '"base": "1.2"' in text
+    assert 'such as "1.4", the 4th that was used in the\n  first cycle' in text
+    assert '"base": "1.4"' in text
     assert "from 0.1 to 10 (default 1)" in text
     mixed = dataclasses.replace(FACTS, mixed=True, memory="gru", final_steps=0, gamma=None)
     text = prompt.initial_prompt(dataclasses.replace(BRIEF, training=mixed), "rich")
@@ -324,13 +332,22 @@ def test_rich_feedback_says_how_the_agent_trains():
     assert "(gru)" in text
     assert "After the last cycle" not in text
     assert "discounts" not in text
+    assert "practice" not in text
+    annealed = dataclasses.replace(mixed, gamma=0.95, final_gamma=0.99, practice_share=0.4, is_pretrained=True)
+    brief = dataclasses.replace(BRIEF, training=annealed, original_skills=lambda: {*SKILLS} - {"wake_up"}, num_cycles=1)
+    text = prompt.initial_prompt(brief, "rich")
+    assert "0.95 per step at first and 0.99 at the end" in text
+    assert "- Of those that play the real game, 40% are for practice" in text
+    assert "- It starts with the weights of a trained policy." in text
+    assert "only possible in levels, not in the real game: wake_up." in text
+    assert '"base"' not in text  # there is no earlier level in a single cycle
 
 
 def test_rich_feedback_shows_the_curve_of_every_skill_and_where_episodes_fail():
     past = make_cycle(number=1, success_rates={name: SuccessRate(mean=50.0, std=1) for name in SKILLS})
     brief = dataclasses.replace(BRIEF, training=FACTS)
     text = prompt.cycle_report(brief, make_cycle(diagnosis=DIAGNOSIS), "rich", [past])
-    assert "- defeat_skeleton: 50.0% -> 0.7% ± 1.4%" in text
+    assert "- defeat_skeleton: 50.0% -> 0.7% ± 2.1%" in text
     assert "1 cycle remains, with 120,000 steps in levels in all." in text
     assert "median length is 212 steps" in text
     assert "- zombie: 75%, median step 180" in text
@@ -351,13 +368,37 @@ def test_rich_feedback_names_repeated_changed_and_dropped_levels():
     text = prompt.cycle_report(BRIEF, second, "rich", [first])
     assert 'Level 1.1 (used before, weight 2): {"skills": ["collect_iron"]' in text
     assert "Level 2.2 (changed from 1.2): " in text
-    earlier = text[text.index("Earlier levels in which it no longer trains:") :].split("\n")
+    earlier = text[text.index("Earlier levels in which it no longer trains.") :].split("\n")
     assert earlier[1] == 'Level 1.2: {"skills": [], "level": {"near": {"cave": true}}}'
     assert earlier[2] == "  cycle 1; 0 episodes"
     third = make_cycle(number=3, proposal=Proposal(levels=(changed,)), outcomes=(None,), audits=())
     text = prompt.cycle_report(BRIEF, third, "rich", [first, second])
     assert ("  cycles 1, 2; 240 episodes; at first -> at last: collect_iron 0.0% -> 0.3% (learnability 0.00)") in text
     assert learnability(50) == 0.25
+
+
+def test_only_the_newest_report_has_what_all_cycles_have_in_common():
+    first = make_cycle(number=1)
+    other = ProposedLevel(level=Crafter.Level(coal="rare"))
+    second = make_cycle(number=2, diagnosis=DIAGNOSIS, proposal=Proposal(levels=(other,)), outcomes=(None,), audits=())
+    newest = prompt.cycle_report(BRIEF, second, "rich", [first])
+    older = prompt.cycle_report(BRIEF, second, "rich", [first], is_newest=False)
+    for text in ("standard error", "cycle remains", "zombie", "Level 1.1", "Earlier levels"):
+        assert text in newest
+        assert text not in older
+    for text in ("Cycle 2 is over", "Level 2.1: ", "too few episodes ended", "Now design"):
+        assert text in newest
+        assert text in older
+
+
+def test_rich_feedback_says_which_levels_replaced_a_reply():
+    item = make_cycle().proposal.levels[0]
+    notes = ("not usable after 3 replies: the reply is empty", "fallback for 2 of 2 levels")
+    cycle = make_cycle(proposal=Proposal(levels=(item, item), notes=notes), outcomes=(None, None), audits=())
+    text = prompt.cycle_report(BRIEF, cycle, "rich")
+    assert f"The last reply was not used as it is: {'; '.join(notes)}.\n" in text
+    assert text.count("Level 2.1") == 1
+    assert 'Level 2.1 (in 2 places): {"skills": ["collect_iron"]' in text
 
 
 def test_the_episodes_of_a_level_that_a_proposal_repeats_are_counted_once():

@@ -232,7 +232,6 @@ def test_a_reply_after_an_echoed_schema_is_parsed():
         ({"inventory": {"wood": "lots"}}, "inventory.wood: .*integer"),
         ({"inventory": {"wood": [1]}}, "inventory.wood: .*integer"),
         ({"coal": 3}, "coal: .*(got 3)"),
-        ({"coal": None}, "coal: .*(got None)"),
         ({"near": True}, "near: "),
         ({"near": ["cave"]}, "near: "),
         ({"near": {"cave": "deep"}}, "near.cave: .*boolean"),
@@ -250,11 +249,20 @@ def test_an_invalid_setting_is_reported_with_valid_ones(level, message):
         assert part in errors
 
 
+def test_null_means_left_out():
+    level = {"coal": None, "iron": "common", "near": None, "inventory": {"wood": None, "sapling": 1}}
+    item = {"purpose": None, "skills": None, "weight": None, "base": None, "chain": None, "level": level}
+    parsed = parse_reply(json.dumps({"levels": [item]}), world_brief(num_levels=1), earlier_levels={})
+    assert parsed.errors == ()
+    assert parsed.levels[0].level.to_overrides() == {"iron": "common", "inventory": {"sapling": 1}}
+    assert (parsed.levels[0].weight, parsed.levels[0].skills, parsed.levels[0].base) == (1, (), "")
+
+
 @pytest.mark.parametrize(
     ("value", "quoted"),
     [
         ("6", "6"), ("six", "'six'"), ("", "''"), ("-5", "-5"), ("5.5", "'5.5'"), ("9" * 5000, "'9999"), (6, "6"),
-        (None, "None"), (True, "True"), ("true", "'true'"), ([5], "[5]"), ({"5": 5}, "{'5': 5}"),
+        (True, "True"), ("true", "'true'"), ([5], "[5]"), ({"5": 5}, "{'5': 5}"),
         (float("nan"), "nan"), (float("inf"), "inf"), (10**4000, "inf"),
     ],
 )  # fmt: skip
@@ -465,7 +473,7 @@ def test_earlier_levels_can_be_repeated_and_changed():
         },
         {"base": "1.1", "level": {"iron": "original", "near": {"cave": False}}},
         {"base": "none", "level": {"iron": "rare"}},
-        {"level": {"iron": "rare"}, "base": None, "weight": 10},
+        {"level": {"iron": "rare"}, "base": None, "weight": "10"},
     )
     assert reply.errors == ()
     assert overrides(reply) == [

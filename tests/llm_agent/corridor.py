@@ -52,7 +52,7 @@ class Corridor(PythonWorld):
 def play(handler: Any, body: Any) -> None:
     """The model: it rings the bell once, then walks to the door."""
     prompt = body["messages"][-1]["content"]
-    if "Action:" not in prompt:
+    if '"action": "walk_left"' not in prompt:  # the example of the last question
         text = f"thought {len(prompt)}"
     elif "Bell: 0" in prompt:
         text = "I have not rung yet.\n\nAction: **ring**"

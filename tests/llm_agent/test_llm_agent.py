@@ -121,9 +121,21 @@ def test_an_unparsable_answer_is_counted_and_the_idle_action_taken(tmp_path):
     assert {name: rate.value for name, rate in result.evaluation.skills.items()} == {"ring_bell": 0, "find_door": 0}
     assert "12  (100.0% of the steps)" in str(result)
     last = server.requests[-1].body["messages"][-1]["content"]
-    assert "- step 11, walk_left: no visible effect; your answer named no action, so this one was taken" in last
+    assert (
+        "- step 11, walk_left: no visible effect; your answer did not name exactly one action, so this one was taken"
+        in last
+    )
     assert "step 10" in last
     assert "step 9," not in last
+    assert "cut off" not in str(result)
+
+
+def test_replies_that_were_cut_off_are_counted(tmp_path):
+    with FakeLlmServer([completion("<think>Where is", finish="length")] * MANY) as server:
+        result = evaluate(tmp_path, server.url, questions="direct")
+    assert result.episodes[0].cut_off == result.unparsable == 12
+    assert "replies cut off" in str(result)
+    assert "raise max_reply_tokens" in str(result)
 
 
 def test_an_interrupted_evaluation_continues_exactly_and_pays_for_nothing_twice(tmp_path):

@@ -7,12 +7,15 @@ from envgen.llm_agent.questions import (
     QUESTIONS,
     PastStep,
     action_schema,
+    example_answer,
     idle_action,
     step_prompt,
     system_prompt,
 )
 from envgen.worlds.crafter.constants import ACTIONS, SKILLS
 from envgen.worlds.crafter.world import RULES, Crafter
+
+CHAIN_NAMES = [question.name for question in CHAIN]
 
 
 @pytest.mark.parametrize("questions", QUESTIONS.values())
@@ -41,7 +44,7 @@ def test_the_context_has_rules_skills_and_actions():
 def test_a_question_sees_the_observation_the_last_steps_and_the_answers_it_needs():
     answers = {question.name: f"the answer to {question.name}" for question in CHAIN} | {"plan": "x" * 10_000}
     past = [PastStep(3, "do", "wood 0 -> 1; reward +1.0")]
-    feasible = step_prompt(CHAIN[7], CHAIN, answers, "You see a tree.", 4, past, ["collect_wood"], ACTIONS)
+    feasible = step_prompt(CHAIN[7], CHAIN, answers, "You see a tree.", 4, past, ["collect_wood"], "Action: noop")
     assert "## Step 4" in feasible
     assert "Skills achieved so far: collect_wood." in feasible
     assert "- step 3, do: wood 0 -> 1; reward +1.0" in feasible
@@ -50,12 +53,25 @@ def test_a_question_sees_the_observation_the_last_steps_and_the_answers_it_needs
     assert "the answer to candidates" in feasible
     assert "the answer to surroundings" not in feasible
     assert feasible.endswith(CHAIN[7].text)
-    last = step_prompt(CHAIN[8], CHAIN, answers | {"feasible": " "}, "You see a tree.", 4, [], [], ACTIONS)
+    last = step_prompt(CHAIN[8], CHAIN, answers | {"feasible": " "}, "You see a tree.", 4, [], [], "Action: noop")
     assert "(no answer)" in last
     assert "xxx" in last
     assert len(last) < 10_000
     assert "achieved so far: none" in last
-    assert last.endswith("Action: noop")
+    assert last.endswith("like this:\nAction: noop")
+
+
+def test_later_questions_see_answers_without_the_reasoning_before_them():
+    answers = dict.fromkeys(CHAIN_NAMES, "fine") | {"plan": f"<think>{'x' * 10_000}</think>\n\nget wood"}
+    last = step_prompt(CHAIN[8], CHAIN, answers, "You see a tree.", 1, [], [], "Action: noop")
+    assert f"Question: {CHAIN[5].text}\nAnswer: get wood\n" in last
+    assert "xxx" not in last
+
+
+def test_the_example_has_the_format_that_is_asked_for():
+    assert example_answer(ACTIONS, None) == "Action: noop"
+    assert example_answer(ACTIONS, action_schema(ACTIONS, False)) == '{"action": "noop"}'
+    assert example_answer(("left",), action_schema(("left",), True)) == '{"reasons": "...", "action": "left"}'
 
 
 def test_without_noop_the_first_action_is_idle():

@@ -132,6 +132,11 @@ def _describe(policy: str, first_steps: np.ndarray, steps: int) -> str:
 # --- what settings do, for the brief of a designer
 
 
+def original_skills(world: World) -> set[str]:
+    """The skills that are possible in the original."""
+    return world.reachable_skills(world.original, world.level_stats(world.original, AUDIT_SEEDS))
+
+
 def setting_effects(world: World) -> SettingEffects:
     """Return how each setting's values change the level's statistics; values without a reported change are left out."""
     original_stats = world.level_stats(None, EFFECT_SEEDS).as_dict()

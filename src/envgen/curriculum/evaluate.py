@@ -353,12 +353,13 @@ def _level_outcome(updates: Sequence[Mapping[str, Any]], skills: Sequence[str]) 
         return {name: rate for name, rate in zip(skills, percent, strict=True) if math.isfinite(rate)}
 
     ended_share = episodes.cumsum() / episodes.sum()  # share of the episodes that ended up to each update
+    in_first = np.arange(len(updates)) <= np.argmax(ended_share >= 1 / 3)
     return LevelOutcome(
         episodes=int(episodes.sum()),
         reward=sum(update["return_sum"] for update in updates) / episodes.sum(),
         skills=rates(slice(None)),
-        first_third=rates(np.arange(len(updates)) <= np.argmax(ended_share >= 1 / 3)),
-        last_third=rates(ended_share > 2 / 3),
+        first_third=rates(in_first),
+        last_third=rates((ended_share > 2 / 3) & ~in_first),
         chain=_chain_outcome(updates),
     )
 

@@ -37,7 +37,7 @@ from envgen.runs.store import PROGRESS, Run, read_progress, reading
 from envgen.settings import FrozenModel
 from envgen.worlds.world import Level, World
 
-from .audit import AUDIT_SEEDS, audit_level, setting_effects
+from .audit import AUDIT_SEEDS, audit_level, original_skills, setting_effects
 from .diagnosis import diagnose_for_designer
 from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_in_groups, level_outcomes
 from .initial_policy import InitialPolicy
@@ -244,7 +244,9 @@ class Loop:
     ):
         self.trainer, self.designer, self.plan, self.on_message = trainer, designer, plan, on_message
         self.run, self.world, self.learner = trainer.run, trainer.world, trainer.learner
-        self.setting_effects = functools.cache(lambda: setting_effects(self.world))  # only if a designer asks
+        # only if a designer asks
+        self.setting_effects = functools.cache(lambda: setting_effects(self.world))
+        self.original_skills = functools.cache(lambda: original_skills(self.world))
 
     def execute(self) -> TrainingSummary:
         history: list[Cycle] = []
@@ -294,9 +296,9 @@ class Loop:
     def training_facts(self) -> TrainingFacts:
         """Return what designers may know about the agent and its training."""
         plan, settings = self.plan, self.learner.settings
-        gamma = getattr(settings, "gamma", None)
+        gamma = final_gamma = getattr(settings, "gamma", None)
         if isinstance(settings, PpoSettings):
-            gamma = settings.annealed("gamma", self.learner.steps)
+            final_gamma = settings.annealed("gamma", settings.anneal_steps or 0)
         network = settings.network
         memories: list[str] = [] if network.memory == "none" else [network.memory]
         if network.history:
@@ -308,7 +310,8 @@ class Loop:
         return TrainingFacts(
             level_steps=level_steps, original_steps=plan.cycle_steps - level_steps, final_steps=plan.final_steps,
             num_envs=num_envs, mixed=mixed, observation=self.trainer.observation,
-            gamma=gamma, memory=", ".join(memories) or None,
+            gamma=gamma, final_gamma=final_gamma, memory=", ".join(memories) or None,
+            practice_share=self.trainer.practice.share, is_pretrained="initial_policy" in self.run.request,
         )  # fmt: skip
 
     def design(self, cycle: int, history: list[Cycle]) -> tuple[Proposal, tuple[AuditResult, ...]]:
@@ -323,7 +326,7 @@ class Loop:
                 num_levels=plan.levels, cycle=cycle, num_cycles=plan.cycles, seed=seed,
                 setting_effects=self.setting_effects, score_levels=scorer.score,
                 success_rates=functools.partial(scorer.success_rates, episodes=plan.feedback_episodes),
-                training=self.training_facts(), reward_rule=world.reward_rule,
+                training=self.training_facts(), reward_rule=world.reward_rule, original_skills=self.original_skills,
             )  # fmt: skip
             proposal, audits = propose_and_audit(world, self.designer, brief, history, plan.audit_steps)
             return {

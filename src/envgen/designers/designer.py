@@ -6,7 +6,7 @@ all settings of a Level class, for designers that sample.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -220,7 +220,7 @@ class LevelOutcome(DesignData):
     first_third: dict[str, float]
     """Skill: success rate over the first third of the episodes."""
     last_third: dict[str, float]
-    """Skill: success rate over the last third of the episodes."""
+    """Skill: success rate over the last third of the episodes; empty if too few updates contain all of them."""
     chain: ChainOutcome | None = None
     """How training went in the chain that began with the level."""
 
@@ -308,9 +308,16 @@ class TrainingFacts:
     observation: str
     """What the agent observes."""
     gamma: float | None = None
-    """Discount per step, if the learner has one."""
+    """Discount per step, if the learner has one; at the beginning of the run if it is annealed."""
+    final_gamma: float | None = None
+    """Discount per step at the end of the run."""
     memory: str | None = None
     """The kind of the network's memory, if it has one."""
+    practice_share: float = 0.0
+    """Share of the environments whose episodes start from saved states; where levels and original are mixed, of those
+    that play the original."""
+    is_pretrained: bool = False
+    """Whether the agent started with the weights of a trained policy."""
 
 
 @dataclass(frozen=True)
@@ -345,6 +352,8 @@ class Brief:
     """How the agent trains."""
     reward_rule: str = ""
     """What the agent is rewarded for, in prose."""
+    original_skills: Callable[[], Collection[str]] | None = None
+    """The skills that are possible in the original."""
     levels_per_cycle: int | None = None
     """How many of the `num_levels` levels a cycle trains in, if another designer chooses from them; otherwise all."""
 

@@ -12,13 +12,14 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from envgen.settings import Settings, format_validation_error
+from envgen.text import strip_reasoning
 
 from . import prompt
 from .chains import continue_chain
 from .chat.backends import make_backend
 from .chat.chat import Chat
 from .chat.ledger import LEDGER, Ledger
-from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact
+from .chat.protocol import BudgetExceededError, ChatRequest, Message, Reply, redact
 from .chat.runtime import LlmRuntime
 from .chat.usage import ChatUsage
 from .designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
@@ -27,7 +28,7 @@ from .names import NameObfuscator
 from .prompt import Feedback
 from .reply import parse_reply
 
-MAX_KEPT_CHARS = 20_000  # of a reply that stay in the conversation and in the record
+MAX_KEPT_CHARS = 20_000  # of a reply that stay in the conversation and in the record, without reasoning before it
 REPEATED_PREFIX = "fallback, as in the last cycle: "
 
 
@@ -129,7 +130,7 @@ class LlmDesigner(Designer):
         messages = [Message(role="user", content=prompt.initial_prompt(brief, feedback))]
         for k, cycle in enumerate(history):
             messages.append(Message(role="assistant", content=_as_message(cycle.proposal.raw_reply)))
-            report = prompt.cycle_report(brief, cycle, feedback, history[:k])
+            report = prompt.cycle_report(brief, cycle, feedback, history[:k], is_newest=k == len(history) - 1)
             messages.append(Message(role="user", content=report))
         return messages
 
@@ -144,15 +145,21 @@ class LlmDesigner(Designer):
         raw_reply = ""
         for _ in range(1 + max_retries):
             try:
-                request, raw_reply = self._complete(brief, messages, earlier_levels)
+                request, reply = self._complete(brief, messages, earlier_levels)
             except BudgetExceededError as error:
                 failure = str(error)
                 break
-            parsed = parse_reply(raw_reply, brief, self._redact, earlier_levels)
-            levels, errors = parsed.levels, parsed.errors
+            raw_reply = _shorten(strip_reasoning(reply.text))
+            levels, errors, _ = parse_reply(reply.text, brief, self._redact, earlier_levels)
+            if errors and reply.is_cut_off:
+                limit = f"{self.settings.max_reply_tokens:,} tokens, which include reasoning"
+                errors = (f"the reply was cut off at its maximum of {limit}", *errors)
             self.chat.record_validation(request, not errors, errors)
             if not errors:
-                return Proposal(levels=levels, raw_reply=raw_reply[:MAX_KEPT_CHARS]), None
+                return Proposal(levels=levels, raw_reply=raw_reply), None
+            if reply.is_refusal:
+                failure = f"the model refused to answer ({reply.finish}): {'; '.join(errors)}"
+                break
             messages = [
                 *messages,
                 Message(role="assistant", content=_as_message(raw_reply)),
@@ -161,11 +168,11 @@ class LlmDesigner(Designer):
         else:
             count = "1 reply" if max_retries == 0 else f"{1 + max_retries} replies"
             failure = f"not usable after {count}: {'; '.join(errors)}"
-        return Proposal(levels=levels[: brief.num_levels], raw_reply=raw_reply[:MAX_KEPT_CHARS]), failure
+        return Proposal(levels=levels[: brief.num_levels], raw_reply=raw_reply), failure
 
     def _complete(
         self, brief: Brief, messages: list[Message], earlier_levels: EarlierLevels | None
-    ) -> tuple[ChatRequest, str]:
+    ) -> tuple[ChatRequest, Reply]:
         settings = self.settings
         names = NameObfuscator(brief.Level, brief.skills, brief.world) if settings.obfuscate else None
         schema = None
@@ -179,8 +186,8 @@ class LlmDesigner(Designer):
             max_tokens=settings.max_reply_tokens,
             temperature=settings.temperature,
         )
-        text = self.chat.complete(request).text
-        return request, names.decode(text) if names else text
+        reply = self.chat.complete(request)
+        return request, reply.model_copy(update={"text": names.decode(reply.text)}) if names else reply
 
     def _redact(self, value: Any) -> Any:
         return redact(value, self.chat.backend.secrets)
@@ -225,7 +232,11 @@ def build_llm_designer(
     return designer_class(open_chat, settings, parsed.llm, parsed.for_record())
 
 
+def _shorten(reply: str) -> str:
+    """The end of a long reply, where models put the levels."""
+    return reply[-MAX_KEPT_CHARS:]
+
+
 def _as_message(raw_reply: str) -> str:
     """A reply as a message, which must not be empty."""
-    kept = raw_reply[:MAX_KEPT_CHARS]
-    return kept if kept.strip() else "(empty reply)"
+    return raw_reply if raw_reply.strip() else "(empty reply)"

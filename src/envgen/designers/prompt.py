@@ -170,14 +170,21 @@ def _simplify(node: dict[str, Any], definitions: dict[str, Any], encode_name: Ca
     return simple
 
 
-def cycle_report(brief: Brief, cycle: Cycle, feedback: Feedback, earlier: Sequence[Cycle] = ()) -> str:
-    """The results of a cycle, and the request for the next levels. `earlier` are the cycles before it."""
+def cycle_report(
+    brief: Brief, cycle: Cycle, feedback: Feedback, earlier: Sequence[Cycle] = (), is_newest: bool = True
+) -> str:
+    """The results of a cycle, and the request for the next levels.
+
+    Args:
+        earlier: The cycles before it.
+        is_newest: Whether it is the last cycle that is over; rich reports on others are shorter.
+    """
     request = f"Now design the {_count(brief)} of cycle {cycle.number + 1} of {brief.num_cycles}, in the same format."
     summary = f"Cycle {cycle.number} is over; the agent has trained for {cycle.steps:,} steps so far."
     if feedback == "none":
         return f"{summary}\n\n{request}"
     if feedback == "rich":
-        lines = [summary, *rich_prompt.cycle_section(brief, cycle, earlier)]
+        lines = [summary, *rich_prompt.cycle_section(brief, cycle, earlier, is_newest)]
         choice = "Keep, change, drop or replace levels, and set their weights."
         return "\n".join([*lines, "", f"{request} {choice} {EXPLAIN}"])
     lines = [summary, "Its success rates in the real game, as mean ± standard deviation over seeds:"]

@@ -5,8 +5,10 @@ characters.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from envgen import text as safe_text
@@ -47,6 +49,9 @@ def parse_reply(
     """
     if not text.strip():
         return ParsedReply((), ("the reply is empty",))
+    text = safe_text.strip_reasoning(text)
+    if not text.strip():
+        return ParsedReply((), ("the reply contains only reasoning",))
     if len(text) > MAX_CHARS:
         return ParsedReply((), (f"the reply has {len(text):,} characters; the limit is {MAX_CHARS:,}",))
     items, json_error = find_items(text, brief.Level.model_fields.keys())
@@ -76,9 +81,9 @@ def _parse_item(item: Any, brief: Brief, earlier_levels: Mapping[str, EarlierLev
     """One level. Raises _ItemError or LevelError."""
     settings = _check_keys(item, KEYS if earlier_levels is None else RICH_KEYS)
     earlier_levels = earlier_levels or {}
-    skills = _parse_skills(item.get("skills", []), brief)
+    skills = _parse_skills(item.get("skills"), brief)
     base = _parse_base(item.get("base"), earlier_levels)
-    weight = _parse_weight(item.get("weight", 1))
+    weight = _parse_weight(item.get("weight"))
     chain_skill = _normalize(item.get("chain") or NO_BASE)
     chain_skill = "" if chain_skill == NO_BASE else chain_skill
     if base:
@@ -111,6 +116,7 @@ def _check_keys(item: Any, keys: tuple[str, ...]) -> dict[str, Any]:
     settings = item.get("level")
     if settings is None and has_source:
         settings = {}
+    settings = _without_nulls(settings)
     if not isinstance(settings, dict):
         raise _ItemError(f'"level" must be an object with settings, not {json.dumps(settings)[:80]}')
     if unknown := [key for key in item if key not in keys]:
@@ -119,7 +125,16 @@ def _check_keys(item: Any, keys: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
+def _without_nulls(settings: Any) -> Any:
+    """The settings without those that are null, which models write for what they leave out."""
+    if not isinstance(settings, dict):
+        return settings
+    return {name: _without_nulls(value) for name, value in settings.items() if value is not None}
+
+
 def _parse_skills(value: Any, brief: Brief) -> tuple[str, ...]:
+    if value is None:
+        return ()
     if not isinstance(value, list):
         raise _ItemError(f'"skills" must be a list of names, not {json.dumps(value)[:80]}')
     by_normalized_name = {_normalize(skill.name): skill.name for skill in brief.skills}
@@ -144,11 +159,17 @@ def _parse_base(value: Any, earlier_levels: Mapping[str, EarlierLevel]) -> str:
 
 
 def _parse_weight(value: Any) -> float:
-    if type(value) not in (int, float) or not MIN_WEIGHT <= value <= MAX_WEIGHT:
+    if value is None:
+        return 1
+    weight = math.nan
+    if type(value) in (int, float, str):
+        with suppress(ValueError):
+            weight = float(value)
+    if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
         raise _ItemError(
             f'"weight" must be a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not {json.dumps(value)[:80]}'
         )
-    return value
+    return weight
 
 
 def _parse_chain(

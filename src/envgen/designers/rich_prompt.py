@@ -7,12 +7,23 @@ Everything is computed from the brief and the finished cycles, so a resumed run 
 import json
 from collections.abc import Sequence
 
-from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, Cycle, CycleDiagnosis, LevelOutcome, ProposedLevel
+from .designer import (
+    MAX_WEIGHT,
+    MIN_WEIGHT,
+    Brief,
+    Cycle,
+    CycleDiagnosis,
+    LevelOutcome,
+    ProposedLevel,
+    TrainingFacts,
+)
 from .earlier_levels import EarlierLevel, chain_stages, collect_earlier_levels, names_of
 
+ORDINALS = {1: "first", 2: "second", 3: "third"}
 UNMEASURED = "not possible in these episodes"
 MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches
 MAX_ENDS = 6  # causes that are listed
+MASTERED = 50  # percent; the threshold of the diagnosis
 
 
 def training_section(brief: Brief) -> str:
@@ -34,20 +45,41 @@ def training_section(brief: Brief) -> str:
         if facts.final_steps:
             lines.append(f"- After the last cycle, it trains for {facts.final_steps:,} steps in the real game.")
         lines.append(f"- It plays {facts.num_envs} environments side by side and observes {facts.observation}.")
-        if facts.gamma is not None and facts.gamma < 1:
-            lines.append(
-                f"- It discounts rewards by {facts.gamma:g} per step: what is more than about "
-                f"{1 / (1 - facts.gamma):,.0f} steps away hardly counts."
-            )
+        lines += _discount(facts)
         memory = f"It remembers earlier steps of the episode ({facts.memory})" if facts.memory else "It has no memory"
         lines.append(f"- {memory}.")
+        if facts.practice_share:
+            which = "those that play the real game" if facts.mixed else "its environments"
+            lines.append(
+                f"- Of {which}, {100 * facts.practice_share:.0f}% are for practice: their episodes start from states "
+                "of its own earlier episodes, shortly before a success that is rare."
+            )
+        if facts.is_pretrained:
+            lines.append("- It starts with the weights of a trained policy.")
+    possible = None if brief.original_skills is None else brief.original_skills()
+    if possible is not None and (impossible := [skill.name for skill in brief.skills if skill.name not in possible]):
+        lines.append(f"- These skills are only possible in levels, not in the real game: {', '.join(impossible)}.")
     return "\n".join(["## The agent and its training", *lines])
+
+
+def _discount(facts: TrainingFacts) -> list[str]:
+    gamma, final_gamma = facts.gamma, facts.final_gamma
+    if gamma is None or gamma >= 1:
+        return []
+    text = f"- It discounts rewards by {gamma:g} per step"
+    if final_gamma is not None and final_gamma != gamma:
+        return [f"{text} at first and {final_gamma:g} at the end of its training: what is far away hardly counts."]
+    horizon = 1 / (1 - gamma)
+    return [f"{text}: a reward counts a third if it is {horizon:,.0f} steps away, and 5% at {3 * horizon:,.0f} steps."]
 
 
 def reply_section(brief: Brief) -> str:
     """What a reply may contain beyond purpose, skills and level."""
-    skills = [brief.skills[0].name]
-    example = json.dumps({"purpose": "in a sentence", "base": "1.2", "level": {}, "skills": skills, "weight": 2})
+    skills, has_earlier_levels = [brief.skills[0].name], brief.num_cycles > 1
+    last = brief.levels_per_cycle or brief.num_levels
+    ordinal = ORDINALS.get(last, f"{last}th")
+    base = {"base": f"1.{last}"} if has_earlier_levels else {}
+    example = json.dumps({"purpose": "in a sentence", **base, "level": {}, "skills": skills, "weight": 2})
     chains = ", ".join(f"{name} ({stages} stages)" for name, stages in chain_stages(brief).items())
     more = (
         ""
@@ -58,46 +90,68 @@ def reply_section(brief: Brief) -> str:
   next stage begins as soon as the agent succeeds in half of the episodes. If you name the chain again in a later
   cycle, it goes on at the stage it has reached. "none" is no chain. There are chains for {chains}."""
     )
+    earlier = (
+        ""
+        if not has_earlier_levels
+        else f"""
+- "base": from the second cycle on, the name of an earlier level such as "1.{last}", the {ordinal} that was used in the
+  first cycle. The level is then a copy of that one with the settings in "level" changed, or the same again if "level"
+  is empty. Without a base, or with "none", it is a new level. Earlier levels that are not named again are dropped, and
+  can be taken up later."""
+    )
     return f"""\
 A level may also have these entries:
 - "weight": its share of the training relative to the other levels, from {MIN_WEIGHT:g} to {MAX_WEIGHT:g} (default 1).
-- "base": from the second cycle on, the name of an earlier level such as "1.2", the second of the first cycle. The level
-  is then a copy of that one with the settings in "level" changed, or the same again if "level" is empty. Without a
-  base, or with "none", it is a new level. Earlier levels that are not named again are dropped, and can be taken up
-  later.{more}
+  Shares are rounded to whole environments, at least one for each level.{earlier}{more}
 For example: {example}"""
 
 
-def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[str]:
-    """The report on a cycle: skills, episodes, the levels of the cycle and earlier ones."""
-    lines = [_remaining(brief, cycle)]
-    lines += [
-        "",
-        "Its success rates in the real game after each cycle; the last as mean ± standard deviation over groups of "
-        "episodes:",
-    ]
-    for skill in brief.skills:
-        rates = [past.success_rates.get(skill.name) for past in earlier]
-        before = [f"{rate.mean:.1f}%" if rate else "?" for rate in rates]
-        lines.append(f"- {skill.name}: {' -> '.join([*before, str(cycle.success_rates.get(skill.name, UNMEASURED))])}")
-    if cycle.diagnosis is not None:
-        lines += ["", *_diagnosis_lines(cycle.diagnosis)]
+def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle], is_newest: bool) -> list[str]:
+    """The report on a cycle: skills, episodes, the levels of the cycle and earlier ones.
+
+    Only the newest report has all of it. Earlier ones keep their levels, so that a conversation grows linearly.
+    """
     levels = collect_earlier_levels([*earlier, cycle])
     current = names_of(cycle.proposal.levels, levels)
+    lines: list[str] = []
+    if is_newest:
+        lines += [_remaining(brief, cycle), "", *_curve_lines(brief, cycle, earlier)]
+        if cycle.diagnosis is not None:
+            lines += ["", *_diagnosis_lines(cycle.diagnosis)]
+    if cycle.proposal.notes:
+        lines += ["", f"The last reply was not used as it is: {'; '.join(cycle.proposal.notes)}."]
     lines += [
         "",
         "It trained in these levels. How often random actions and a scripted expert succeed in them is measured in "
-        "single episodes.",
+        "single episodes. Figures of their maps are means: in the real game -> in the level.",
     ]
-    for k, (name, proposed) in enumerate(zip(current, cycle.proposal.levels, strict=True)):
+    for name in dict.fromkeys(current):
+        k, count = current.index(name), current.count(name)
+        proposed = cycle.proposal.levels[k]
         is_repeated = levels[name].cycles != [cycle.number]
         lines += [
-            f"Level {name}{_origin(proposed, is_repeated)}: {_to_json(proposed)}",
+            f"Level {name}{_origin(proposed, is_repeated, count)}: {_to_json(proposed)}",
             *_level_lines(k, cycle, earlier),
         ]
-    if others := [(name, entry) for name, entry in levels.items() if name not in current]:
-        lines += ["", "Earlier levels in which it no longer trains:"]
+    others = [(name, entry) for name, entry in levels.items() if name not in current]
+    if is_newest and others:
+        lines += [
+            "",
+            "Earlier levels in which it no longer trains. Learnability is p (1 - p) of the last success rate p, and at "
+            "most 0.25.",
+        ]
         lines += [f"Level {name}: {_to_json(entry.proposed)}\n  {_statistics(entry)}" for name, entry in others]
+    return lines
+
+
+def _curve_lines(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[str]:
+    lines = ["Its success rates in the real game after each cycle; the last ± its standard error:"]
+    for skill in brief.skills:
+        rates = [past.success_rates.get(skill.name) for past in earlier]
+        before = [f"{rate.mean:.1f}%" if rate else "?" for rate in rates]
+        rate = cycle.success_rates.get(skill.name)
+        newest = f"{rate.mean:.1f}% ± {rate.standard_error:.1f}%" if rate else UNMEASURED
+        lines.append(f"- {skill.name}: {' -> '.join([*before, newest])}")
     return lines
 
 
@@ -120,7 +174,10 @@ def _diagnosis_lines(diagnosis: CycleDiagnosis) -> list[str]:
         for end in diagnosis.ends[:MAX_ENDS]
     ]
     if diagnosis.failures:
-        lines.append("Skills that are not mastered, and the stage at which most episodes on the way to them are lost:")
+        lines.append(
+            f"Skills that succeed in less than {MASTERED}% of them, and the stage at which most episodes on the way to "
+            "them are lost, with the number that passed it:"
+        )
     for name, failure in diagnosis.failures.items():
         text = f"- {name} ({failure.success_rate:.1f}%): {failure.bottleneck or 'no single stage'}"
         if failure.opportunities:
@@ -131,8 +188,9 @@ def _diagnosis_lines(diagnosis: CycleDiagnosis) -> list[str]:
     return lines
 
 
-def _origin(proposed: ProposedLevel, is_repeated: bool) -> str:
+def _origin(proposed: ProposedLevel, is_repeated: bool, count: int) -> str:
     parts = ["used before"] if is_repeated else [f"changed from {proposed.base}"] if proposed.base else []
+    parts += [f"in {count} places"] if count > 1 else []
     parts += [f"weight {proposed.weight:g}"] if proposed.weight != 1 else []
     return f" ({', '.join(parts)})" if parts else ""
 
@@ -176,15 +234,18 @@ def _level_lines(k: int, cycle: Cycle, earlier: Sequence[Cycle]) -> list[str]:
 def _progress(outcome: LevelOutcome, skills: Sequence[str]) -> str:
     """`120 episodes, mean reward 4.1; success rates in the first -> last third of training: collect_wood 40% -> 71%`"""
     first, last = outcome.first_third, outcome.last_third
-    rates = [
-        f"{name} {first[name]:.1f}% -> {last[name]:.1f}%"
-        for name in outcome.skills
-        if name in first and name in last and (name in skills or max(first[name], last[name]) >= MIN_REPORTED_RATE)
-    ]
+    when, parts = "in the first -> last third of training", (first, last)
+    if not last:  # all ended in so few updates that they cannot be divided
+        when, parts = "in all of them", (outcome.skills,)
+    rates: list[str] = []
+    for name in outcome.skills:
+        values = [part[name] for part in parts if name in part]
+        if len(values) == len(parts) and (name in skills or max(values) >= MIN_REPORTED_RATE):
+            rates.append(f"{name} {' -> '.join(f'{value:.1f}%' for value in values)}")
     rates += [f"{name} {UNMEASURED}" for name in skills if name not in outcome.skills]
     return (
-        f"{outcome.episodes} episodes, mean reward {outcome.reward:.1f}; "
-        f"success rates in the first -> last third of training: {', '.join(rates) or 'all 0%'}"
+        f"{outcome.episodes} episodes, mean reward {outcome.reward:.1f}; success rates {when}: "
+        f"{', '.join(rates) or 'all 0%'}"
     )
 
 

@@ -9,7 +9,7 @@ from envgen.designers.chat.protocol import ChatRequest
 from envgen.worlds.world import World
 
 from .actions import parse_action
-from .questions import QUESTIONS, PastStep, action_schema, idle_action, messages, step_prompt
+from .questions import QUESTIONS, PastStep, action_schema, example_answer, idle_action, messages, step_prompt
 from .settings import LlmAgentSettings
 
 
@@ -40,6 +40,7 @@ class LlmAgent:
         self.done_skills = tuple(done_skills)
         self.questions = QUESTIONS[settings.questions]
         self.schema = action_schema(world.actions, settings.questions == "direct") if settings.json_schema else None
+        self.example = example_answer(world.actions, self.schema)
         self.reset()
 
     def reset(self, infos: Mapping[str, Any] | None = None) -> None:
@@ -84,7 +85,7 @@ class LlmAgent:
 
     def _describe_result(self, text: str) -> str:
         parts = [self.world.describe_result(self._action, self._text, text)]
-        parts += ["your answer named no action, so this one was taken"] if not self._parsed else []
+        parts += ["your answer did not name exactly one action, so this one was taken"] if not self._parsed else []
         parts += [f"reward {self._reward:+.1f}"] if self._reward else []
         parts += [f"achieved {', '.join(self._new_skills)}"] if self._new_skills else []
         return "; ".join(part for part in parts if part)
@@ -95,9 +96,7 @@ class LlmAgent:
         past = self.past[max(0, len(self.past) - self.settings.num_past_actions) :]
         achieved = [*self.done_skills, *self.achieved]
         for question in self.questions:
-            prompt = step_prompt(
-                question, self.questions, answers, text, self._step, past, achieved, self.world.actions
-            )
+            prompt = step_prompt(question, self.questions, answers, text, self._step, past, achieved, self.example)
             request = ChatRequest(
                 messages=messages(self.world, prompt),
                 json_schema=self.schema if question is self.questions[-1] else None,

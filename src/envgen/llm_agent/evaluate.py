@@ -148,6 +148,7 @@ class EvaluationRunner:
             skills={skill.name: int(count) for skill, count in zip(self.world.skills, counts[0], strict=True)},
             first_success=agent.achieved,
             unparsable=agent.num_unparsable,
+            cut_off=conversation.num_cut_off,
             usage=ChatUsage.from_totals(conversation.usage),
         )
         write_bytes(folder / "steps.jsonl", "".join(f"{line}\n" for line in lines).encode())
@@ -206,6 +207,7 @@ class Conversation:
     def __init__(self, runner: EvaluationRunner, folder: Path, number: int):
         self.runner, self.folder, self.number = runner, folder, number
         self.usage = UsageTotals()  # of the parts that are closed
+        self.num_cut_off = 0
         self._part, self._chat = 0, None
 
     def ask(self, step: int, request: ChatRequest) -> str:
@@ -217,7 +219,9 @@ class Conversation:
             self.close()
             self._chat = self._open(part)
         assert self._chat is not None
-        return self._chat.complete(request).text
+        reply = self._chat.complete(request)
+        self.num_cut_off += reply.is_cut_off
+        return reply.text
 
     def _open(self, part: int) -> Chat:
         runner, self._part = self.runner, part

@@ -5,10 +5,12 @@ the last one is the action. This is the procedure of SPRING (arXiv 2305.15486), 
 context is the LaTeX source of the Crafter paper; here it is the world's rules. All texts are envgen's own.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from envgen.designers.chat.protocol import Message
+from envgen.text import strip_reasoning
 from envgen.worlds.world import World
 
 QuestionSet = Literal["chain", "direct"]
@@ -22,7 +24,7 @@ class Question(NamedTuple):
     needs: tuple[str, ...] = ()  # the questions whose answers it is asked with; they come earlier
 
 
-CHOICE = "Reply with the name of this action as it stands in the list of actions, like this:\nAction: {example}"
+CHOICE = "Reply with the name of this action as it stands in the list of actions, like this:\n{example}"
 
 CHAIN = (
     Question(
@@ -125,9 +127,13 @@ def step_prompt(
     step: int,
     past: Sequence[PastStep],
     achieved: Sequence[str],
-    actions: Sequence[str],
+    example: str,
 ) -> str:
-    """One question, with the observation, the last steps and the answers that it needs."""
+    """One question, with the observation, the last steps and the answers that it needs.
+
+    Args:
+        example: An answer to the last question.
+    """
     history = "\n".join(f"- step {entry.number}, {entry.action}: {entry.result}" for entry in past)
     parts = [
         f"## Step {step}\nSkills achieved so far: {', '.join(achieved) or 'none'}.",
@@ -138,18 +144,25 @@ def step_prompt(
     if question.needs:
         parts.append("## Your analysis of this step so far")
         parts += [f"Question: {texts[name]}\nAnswer: {_shorten(answers[name])}" for name in question.needs]
-    # The example names an action that is rarely the right one, and that is also used where no answer can be read.
-    parts.append(f"## Question\n{question.text.format(example=idle_action(actions))}")
+    parts.append(f"## Question\n{question.text.replace('{example}', example)}")
     return "\n\n".join(part for part in parts if part)
 
 
 def _shorten(answer: str) -> str:
-    return answer.strip()[:MAX_ANSWER_CHARS] or NO_ANSWER
+    return strip_reasoning(answer).strip()[:MAX_ANSWER_CHARS] or NO_ANSWER
 
 
 def idle_action(actions: Sequence[str]) -> str:
     """The action taken where an answer cannot be read: noop, or the first one where a world has no noop."""
     return "noop" if "noop" in actions else actions[0]
+
+
+def example_answer(actions: Sequence[str], schema: Mapping[str, Any] | None) -> str:
+    """An answer to the last question, with the action that is also taken where no answer can be read."""
+    action = idle_action(actions)
+    if schema is None:
+        return f"Action: {action}"
+    return json.dumps({name: action if name == "action" else "..." for name in schema["properties"]})
 
 
 def messages(world: World, prompt: str) -> tuple[Message, ...]:

@@ -25,6 +25,8 @@ class EpisodeResult(FrozenModel):
     """Skill: step of its first success."""
     unparsable: int
     """Answers from which no action could be read."""
+    cut_off: int = 0
+    """Replies that reached their maximum length; 0 in results of earlier versions."""
     usage: ChatUsage
     """Calls, tokens and dollars of the episode."""
 
@@ -63,4 +65,7 @@ class LlmEvaluation(FrozenModel):
         lines += usage.table_rows(count)
         share = f"{100 * self.unparsable / steps:.1f}% of the steps" if steps else "no steps"
         lines.append(f"  {'unparsable answers':22} {self.unparsable / count:14,.1f} {self.unparsable:14,}  ({share})")
+        if cut_off := sum(episode.cut_off for episode in self.episodes):
+            advice = "raise max_reply_tokens, which includes reasoning"
+            lines.append(f"  {'replies cut off':22} {cut_off / count:14,.1f} {cut_off:14,}  ({advice})")
         return "\n".join(lines)

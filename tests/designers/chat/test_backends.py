@@ -121,6 +121,22 @@ def test_unusual_replies_are_parsed(body, text):
 
 
 @pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 41}, 9),
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 3041}, 3009),  # as xAI counts reasoning
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 9}, 9),
+        ({"completion_tokens": 9, "total_tokens": 3041}, 9),
+        ({"prompt_tokens": 32, "total_tokens": 41}, None),
+    ],
+)
+def test_reasoning_counts_as_a_part_of_the_reply(usage, expected):
+    body = {"choices": [{"message": {"content": "yes"}}], "usage": usage}
+    reply, _ = exchange(OpenAIBackend, raw(json.dumps(body).encode()))
+    assert reply.usage.reply_tokens == expected
+
+
+@pytest.mark.parametrize(
     ("choice", "message"),
     [
         ({"error": {"code": 502, "message": "provider failed"}, "message": {"content": ""}}, "provider failed"),
@@ -255,13 +271,14 @@ def test_logs_of_the_http_library_hold_no_password(kind, caplog):
 
 
 @both
-def test_an_unsupported_schema_is_left_out(kind):
+def test_an_unsupported_schema_is_left_out(kind, capsys):
     part = "response_format" if kind is OpenAIBackend else "tools"
     request = ChatRequest(messages=MESSAGES, json_schema=SCHEMA)
     with FakeLlmServer([reject_parameter(part, "first")] * 2 + ["second"]) as server:
         backend = kind("model", base_url=server.url)
         assert [backend.send(request).text, backend.send(request).text] == ["first", "second"]
         assert [part in sent.body for sent in server.requests] == [True, False, False]  # remembered
+        assert capsys.readouterr().out == f"{backend.label} takes no schema; requests are sent without\n"
 
 
 def test_the_schema_is_left_out_first_if_no_part_is_named():

@@ -49,7 +49,10 @@ def test_a_request_file_has_the_newest_message_last(tmp_path):
     assert json.loads(request_file.with_suffix(".schema.json").read_text()) == {"type": "object"}
     headings = [line for line in page.splitlines() if line.startswith("## ")]
     assert headings == ["## system", "## user", "## assistant", "## user (new since the last reply)"]
-    assert page.splitlines()[-1].endswith(str(reply_file))
+    end = page.splitlines()[-4:]
+    assert end[0] == "---"
+    assert end[1].endswith(f"to {reply_file}")
+    assert end[3].endswith(f"is in {request_file.with_suffix('.schema.json')}")
 
 
 def test_a_reply_is_read_only_when_it_is_complete(tmp_path):

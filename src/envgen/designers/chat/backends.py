@@ -2,6 +2,7 @@
 `anthropic:MODEL`, `manual` and `replay:RUN`.
 """
 
+import functools
 import json
 import math
 import os
@@ -142,6 +143,9 @@ class HttpBackend(Backend):
                     raise
                 unsupported |= {part}
                 continue
+            if new := unsupported - self._unsupported - {"limit", "force"}:
+                parts = " and ".join(f"no {part}" for part in sorted(new))
+                print_once(f"{self.label} takes {parts}; requests are sent without")
             self._unsupported |= unsupported  # only now that leaving them out has helped
             try:
                 return self.parse_response(body, request).for_record(self.secrets)
@@ -275,7 +279,7 @@ class OpenAIBackend(HttpBackend):
             model=model if isinstance(model, str) else self.model,
             usage=Usage(
                 prompt_tokens=parse_tokens(usage.get("prompt_tokens")),
-                reply_tokens=parse_tokens(usage.get("completion_tokens")),
+                reply_tokens=_reply_tokens(usage),
                 cost=parse_dollars(usage.get("cost")),
             ),
             finish=finish if isinstance(finish, str) else None,
@@ -368,6 +372,12 @@ class AnthropicBackend(HttpBackend):
         )
 
 
+@functools.cache
+def print_once(message: str) -> None:
+    """Print a message, but not again: several conversations may have the same server."""
+    print(message)
+
+
 def _secret_headers() -> Iterator[str]:
     """The values of the headers that the anthropic library adds from the environment, if they may be secret."""
     for line in os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n"):
@@ -375,6 +385,15 @@ def _secret_headers() -> Iterator[str]:
         if any(word in name.lower() for word in SECRET_HEADERS):
             yield value.strip()
             yield value.split()[-1] if value.split() else ""  # without the scheme, such as Bearer
+
+
+def _reply_tokens(usage: Mapping[str, Any]) -> int | None:
+    """The tokens of a reply and its reasoning. Some servers count reasoning only in the total."""
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    prompt, completion, total = (parse_tokens(usage.get(name)) for name in names)
+    if prompt is None or completion is None or total is None:
+        return completion
+    return max(completion, total - prompt)
 
 
 def _to_openai_message(message: Message) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Chat:
         ledger: Ledger,
         budget: Budget = Budget(),  # noqa: B008  frozen
         prices: Prices | None = None,
-        attempts: int = 5,
+        attempts: int = 8,
         backoff: float = 1.0,
         sleep: Callable[[float], object] = time.sleep,
         usage_tracker: UsageTracker | None = None,

@@ -68,8 +68,8 @@ class ManualBackend(Backend):
         file = self.folder / f"{number}-{digest[:8]}.md"
         partial = self.folder / f".{file.name}.unfinished"
         if request.json_schema is not None:  # in a file of its own, as people rarely need it
-            write_json(file.with_suffix(".schema.json"), request.json_schema)
-        write_flushed(partial, _format_request(request, number, _reply_file(file)).encode())
+            write_json(_schema_file(file), request.json_schema)
+        write_flushed(partial, _format_request(request, number, file).encode())
         os.replace(partial, file)
         flush_folder(self.folder)
         return file
@@ -97,6 +97,10 @@ class ManualBackend(Backend):
 
 def _reply_file(request_file: Path) -> Path:
     return request_file.with_name(f"{request_file.stem}.reply.md")
+
+
+def _schema_file(request_file: Path) -> Path:
+    return request_file.with_suffix(".schema.json")
 
 
 def open_requests(folder: Path) -> list[Path]:
@@ -141,7 +145,7 @@ def write_reply(request_file: Path, text: str) -> Path:
     return file
 
 
-def _format_request(request: ChatRequest, number: int, reply_file: Path) -> str:
+def _format_request(request: ChatRequest, number: int, file: Path) -> str:
     """The conversation with the newest message last, for people who have the rest open already."""
     parts = [f"# Request {number}"]
     *earlier, newest = request.messages
@@ -149,7 +153,11 @@ def _format_request(request: ChatRequest, number: int, reply_file: Path) -> str:
     is_continuation = any(message.role == "assistant" for message in earlier)
     title = f"## {newest.role}" + (" (new since the last reply)" if is_continuation else "")
     parts.append(f"{title}\n\n{newest.content}")
-    parts.append(f"---\nWrite the reply, and nothing else, to {reply_file}")
+    lines = [f"---\nWrite the reply, and nothing else, to {_reply_file(file)}"]
+    lines.append("It is read as soon as it exists: programs should write another file first, and rename it.")
+    if request.json_schema is not None:
+        lines.append(f"The JSON schema of the reply is in {_schema_file(file)}")
+    parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 

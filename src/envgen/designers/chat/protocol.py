@@ -25,6 +25,8 @@ FailureKind = Literal["retryable", "ambiguous", "rejected"]  # whether the same 
 MAX_REPLY_CHARS = 200_000  # longer replies are cut, so that a model that never stops cannot fill the disk
 MAX_NAME_CHARS = 200  # of the model and the finish reason that a server reports
 MAX_TOOL_CALLS = 256  # of a reply; more are cut
+CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded")  # finish reasons
+REFUSED = ("content_filter", "refusal")
 REDACTED = "[key]"
 PLACEHOLDER = "none"  # sent to servers that need no key
 MIN_SECRET_CHARS = 6  # shorter values such as "none" and "EMPTY" protect nothing and occur in prose
@@ -151,6 +153,16 @@ class Reply(ModelWithToolFields):
     @classmethod
     def _make_storable(cls, text: object) -> object:
         return replace_surrogates(text)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the reply, with the reasoning before it, reached its maximum length."""
+        return self.finish in CUT_OFF
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the model or a filter of the server refused to answer."""
+        return self.finish in REFUSED
 
     def for_record(self, secrets: Sequence[str]) -> "Reply":
         """This reply without secrets, then cut to the length that is recorded."""

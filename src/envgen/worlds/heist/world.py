@@ -7,7 +7,7 @@ import numpy as np
 
 from ..envs import EngineWorld
 from ..observations import OBSERVATION_MODES
-from .constants import ACTIONS, SKILLS
+from .constants import ACTIONS, NUM_MOVES, SKILLS
 from .engine import Engine
 from .env import HeistEnv, HeistVectorEnv
 from .expert_policy import expert_actions
@@ -43,6 +43,12 @@ KEY_BINDINGS = {
 }  # fmt: skip
 
 
+ACTION_DESCRIPTIONS = {
+    "noop": "press nothing, and glide on",
+    **dict.fromkeys(ACTIONS[NUM_MOVES:], "a key without effect in this game"),
+}
+
+
 class Heist(EngineWorld):
     name = "heist"
     Level = HeistLevel
@@ -51,6 +57,7 @@ class Heist(EngineWorld):
     observations = tuple(OBSERVATION_MODES)
     rules = RULES
     reward_rule = REWARD_RULE
+    action_descriptions = ACTION_DESCRIPTIONS
     skill_levels = SKILL_LEVELS
     conditions = CONDITIONS
     key_bindings = KEY_BINDINGS
