@@ -27,6 +27,7 @@ from envgen.designers.designer import Brief, Cycle, Proposal, ProposedLevel
 from envgen.episodes_api import Recording
 from envgen.report.episodes import RecordedEpisode
 from envgen.runs.store import read_request
+from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.registry import make_world
 
 SMALL = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_groups": 2, "feedback_episodes": 2,
@@ -191,6 +192,18 @@ def test_a_run_with_a_learner_of_ones_own_has_a_policy(tmp_path):
     assert envgen.evaluate(run, 3).episodes == 3
     with pytest.raises(envgen.EnvgenError, match="pass learner="):
         envgen.evaluate(run.folder, 3)
+
+    class OwnCrafter(Crafter):
+        name = "own_crafter"
+
+    own = {"world": OwnCrafter(), "learner": OwnLearner, "designer": "none", "verbose": False}
+    plan = {"cycles": 0, "final_steps": 512, "episodes": 4}
+    first = envgen.train(**own, plan=plan, hyperparameters=SETTINGS, folder=tmp_path / "first")
+    plan["final_steps"] = 0  # it starts from a run directory with the same world and learner
+    second = envgen.train(
+        **own, plan=plan, hyperparameters=SETTINGS, folder=tmp_path / "second", initial_policy=tmp_path / "first"
+    )
+    assert second.final == first.final
 
 
 def test_a_designer_of_ones_own_is_accepted_as_instance_class_and_path(tmp_path, monkeypatch):

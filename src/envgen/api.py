@@ -199,6 +199,8 @@ def _training_arguments(
     designer_options: Mapping[str, Any] | None, levels: Sequence[Any], llm: str | Mapping[str, Any] | None,
     practice: Any, initial_policy: Any,
 ) -> TrainingArguments:  # fmt: skip
+    from envgen.agents.learner import learner_class
+    from envgen.agents.ppo import PPO
     from envgen.curriculum.plan import PracticeSettings, TrainingPlan, check_training_seed, plan_for
     from envgen.curriculum.plan import learner_preset as chosen_preset
 
@@ -218,6 +220,8 @@ def _training_arguments(
     options = _changes("designer_options", designer_options)
     built = build_designer(designer, run_folder, model, options, parse_levels_or_chains(levels, world))
     settings, preset_practice = chosen_preset(learner_preset, world)
+    if settings and not issubclass(learner_class(learner), PPO):
+        raise ArgumentError(f"learner_preset {learner_preset} has settings of PPO, which {learner} does not have")
     changes = _changes("hyperparameters", hyperparameters)
     network_settings = settings.get("network", {}) | _changes("network", changes.get("network")) | network_changes
     settings |= changes
@@ -227,23 +231,25 @@ def _training_arguments(
     known = PracticeSettings.model_fields.keys() - {"share"}  # others are refused by their names later
     if (unused := [name for name in practice_changes if name in known]) and not practice.get("share"):
         raise ArgumentError(f"practice.{unused[0]} has no effect without practice; set practice.share as well")
-    initial = None if initial_policy is None else _initial_policy(initial_policy)
+    initial = None if initial_policy is None else _initial_policy(initial_policy, world, learner)
     return TrainingArguments(
         run_folder, world, built, plan, observation=observation, seed=seed, learner=learner, settings=settings,
         practice=practice, initial_policy=initial,
     )  # fmt: skip
 
 
-def _initial_policy(policy: "str | Path | TrainingRun | Policy") -> "InitialPolicy":
+def _initial_policy(
+    policy: "str | Path | TrainingRun | Policy", world: World, learner: "str | type[Learner]"
+) -> "InitialPolicy":
     from envgen.agents.policy import Policy
-    from envgen.curriculum.initial_policy import InitialPolicy
+    from envgen.curriculum.initial_policy import InitialPolicy, parts_of_run
 
     if isinstance(policy, Policy):
         return InitialPolicy("a policy", lambda: policy)
     if isinstance(policy, TrainingRun):
         return InitialPolicy(str(policy.folder), policy.policy)
-    to_path("initial_policy", policy, ArgumentError)
-    return InitialPolicy(str(policy), lambda: load_policy(policy))
+    folder = to_path("initial_policy", policy, ArgumentError)
+    return InitialPolicy(str(policy), lambda: load_policy(policy, **parts_of_run(folder, world, learner)))
 
 
 def default_folder(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+import envgen
 from envgen.agents.learner import LEARNERS, learner_class
 from envgen.agents.parallel import ProcessGroup
 from envgen.agents.policy import Policy
@@ -15,7 +16,9 @@ from envgen.agents.rollout import EpisodeStats, UpdateResult, VecEnvRunner
 from envgen.agents.settings import HyperparameterError, LearnerSettings, NetworkSettings, PpoSettings
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import TrainingPlan
+from envgen.curriculum.trainer import make_learner
 from envgen.designers.baselines import NoDesigner
+from envgen.errors import EnvgenError
 from envgen.runs.store import read_progress
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.crafter.world import Crafter
@@ -177,6 +180,13 @@ def test_another_learner_needs_its_class_and_an_entry_in_learners(tmp_path, monk
     assert train(  # finished: nothing is trained again
         tmp_path, Crafter(), NoDesigner(), plan, learner="random", learner_settings={"num_envs": 2}
     ) == summary  # fmt: skip
+
+
+def test_wrong_settings_of_another_learner_are_explained():
+    with pytest.raises(HyperparameterError, match=r"^num_envs: Input should be greater than or equal to 1 \(got -1\)"):
+        make_learner(Crafter(), "symbols", RandomLearner, {"num_envs": -1})
+    with pytest.raises(EnvgenError, match=r"learner_preset far has settings of PPO, which .*RandomLearner.* does not"):
+        envgen.train("crafter", "none", learner=RandomLearner, learner_preset="far", folder="unused", verbose=False)
 
 
 def test_learner_class_accepts_names_and_classes():

@@ -1,10 +1,12 @@
 """Comparing finished runs: which runs form a group, and the tables made of them."""
 
 import builtins
+import itertools
 import json
 import pickle
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
@@ -158,6 +160,41 @@ def test_labels_are_short_and_unique(tmp_path):
     assert len(set(names)) == 6
     assert "fixed plan.a=0 plan.b=0 plan.c=0 +2 more" in names
     assert max(map(len, names)) < 60
+
+
+def test_labels_name_as_many_settings_as_tell_groups_apart():
+    values = list(itertools.product((0, 1), repeat=4))
+    requests = [
+        {"world": "crafter", "designer": {"name": "none"}, "learner": {"x": 7, **dict(zip("abcd", row, strict=True))}}
+        for row in values
+    ]
+    assert group_labels(requests) == [
+        "none " + " ".join(f"learner.{key}={value}" for key, value in zip("abcd", row, strict=True)) for row in values
+    ]
+    few = [request for request in requests if sum(request["learner"][key] for key in "abc") in (0, 3)]
+    assert group_labels(few)[0] == "none learner.a=0 learner.b=0 learner.d=0 +1 more"  # a and d are needed
+
+
+def test_labels_name_differences_of_the_agent_between_designers():
+    def request(designer: str, **more: Any) -> dict[str, Any]:
+        return {"world": "crafter", "designer": {"name": designer}, "plan": {"cycles": 4}, **more}
+
+    assert group_labels([request("none", learner={"gamma": 0.5}), request("dr", learner={"gamma": 0.9})]) == [
+        "none learner.gamma=0.5", "dr learner.gamma=0.9"
+    ]  # fmt: skip
+    assert group_labels([request("none", learner={"gamma": 0.5}), request("dr", learner={"gamma": 0.5})]) == [
+        "none", "dr"
+    ]  # fmt: skip
+
+
+def test_seeds_among_the_settings_of_a_designer_separate_groups(tmp_path):
+    for k in range(2):
+        write_run(tmp_path / f"d{k}", {"name": "mine", "seed": k}, 0)
+    table = compare([tmp_path]).tables[0]
+    assert [(group.label, group.folders) for group in table.groups] == [
+        (f"mine seed={k}", (tmp_path / f"d{k}",)) for k in range(2)
+    ]
+    assert table.warnings == ()
 
 
 def test_labels_that_look_numbered_are_unique():

@@ -162,6 +162,13 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
     return _check_class(imported, learner, LEARNER_METHODS)
 
 
+def learner_name(learner: str | type[Learner]) -> str:
+    """The name of a learner in run directories: a registered one, or `module:Class`."""
+    cls = learner_class(learner)
+    names = [name for name, registered in LEARNERS.items() if registered is cls]
+    return names[0] if names else f"{cls.__module__}:{cls.__qualname__}"
+
+
 def _check_class(learner: Any, name: str, methods: Sequence[str]) -> type[Learner]:
     missing = [method for method in methods if not callable(getattr(learner, method, None))]
     problem = f"lacks {', '.join(missing)}" if missing else ""

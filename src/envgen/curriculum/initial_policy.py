@@ -2,11 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
-from envgen.agents.learner import Learner
+from envgen.agents.learner import Learner, learner_name
 from envgen.agents.policy import Policy, PolicyError
-from envgen.runs.store import RunError
+from envgen.runs.kinds import get_path
+from envgen.runs.store import RunError, read_request
+from envgen.worlds.world import World
 
 
 class InitialPolicy:
@@ -65,6 +68,18 @@ class InitialPolicy:
         for name, statistic in self._policy.return_statistics.items():
             if name in own.return_statistics:
                 own.return_statistics[name].copy_(statistic)  # which the learner shares
+
+
+def parts_of_run(folder: Path, world: World, learner: str | type[Learner]) -> dict[str, Any]:
+    """Which of this world and learner a run was trained with, as arguments of `load_policy`.
+
+    They can be the caller's own, which are not loaded by their names. Empty for what is not a run directory.
+    """
+    request = read_request(folder)[0] if (folder / "run.json").is_file() else {}
+    parts: dict[str, Any] = {"world": world} if request.get("world") == world.name else {}
+    if get_path(request, "learner", "name") == learner_name(learner):
+        parts["learner"] = learner
+    return parts
 
 
 def weights_sha256(policy: Policy) -> str:

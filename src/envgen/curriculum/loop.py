@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from envgen.agents.learner import LEARNERS, Learner, SupportsMemory, learner_class
+from envgen.agents.learner import Learner, SupportsMemory, learner_name
 from envgen.agents.settings import PpoSettings
 from envgen.designers.designer import (
     AuditResult,
@@ -189,7 +189,7 @@ def prepare(
         "plan": plan.model_dump(mode="json", exclude={"original_share"} if sampler is None else None),
         "observation": observation,
         "seed": seed,
-        "learner": {"name": _learner_name(learner), **agent.settings.model_dump(mode="json")},
+        "learner": {"name": learner_name(learner), **agent.settings.model_dump(mode="json")},
         **({"practice": practice.model_dump(mode="json")} if practice.share else {}),
         **({"initial_policy": initial_policy.request()} if initial_policy is not None else {}),
     }
@@ -228,12 +228,6 @@ def check_plan(plan: TrainingPlan, num_envs: int, has_levels: bool) -> None:
             f"levels is {plan.levels}, but only {max_levels} environments can play levels; "
             "raise num_envs or lower levels"
         )
-
-
-def _learner_name(learner: str | type[Learner]) -> str:
-    cls = learner_class(learner)
-    names = [name for name, registered in LEARNERS.items() if registered is cls]
-    return names[0] if names else f"{cls.__module__}:{cls.__qualname__}"
 
 
 class Loop:
@@ -304,7 +298,7 @@ class Loop:
         if network.history:
             memories.append("which events were rewarded")
         if isinstance(self.learner, SupportsMemory) and self.learner.has_memory and not memories:
-            memories.append(f"memory of the learner {_learner_name(type(self.learner))}")
+            memories.append(f"memory of the learner {learner_name(type(self.learner))}")
         mixed, num_envs = plan.mixing == "mixed", settings.num_envs
         level_steps = plan.cycle_steps * plan.num_level_envs(num_envs) // num_envs if mixed else plan.level_steps
         return TrainingFacts(

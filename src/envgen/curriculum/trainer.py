@@ -13,12 +13,13 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import ValidationError
 
 from envgen.agents.learner import Learner, learner_class
 from envgen.agents.networks import is_image, layout_of
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult
-from envgen.agents.settings import PpoSettings
+from envgen.agents.settings import HyperparameterError, PpoSettings
 from envgen.designers.buffer import LevelEpisode
 from envgen.designers.designer import LevelChain
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
@@ -26,7 +27,7 @@ from envgen.interrupts import GracefulInterrupt
 from envgen.runs.checkpoint import loading
 from envgen.runs.statistics import has_coverage, score, success_counts, success_rates
 from envgen.runs.store import Run, RunError
-from envgen.settings import FrozenModel
+from envgen.settings import FrozenModel, format_validation_error
 from envgen.worlds.world import Level, LevelVectorEnv, TileGrid, World
 
 from .chains import ChainVectorEnv, start_level
@@ -71,7 +72,10 @@ def make_learner(
             network["encoder"] = "tiles" if uses_tiles else "impala"
         if network:
             settings["network"] = network
-        complete: Any = cls.settings_for(envs.single_observation_space, **settings)
+        try:
+            complete: Any = cls.settings_for(envs.single_observation_space, **settings)
+        except ValidationError as error:
+            raise HyperparameterError(format_validation_error(error)) from None
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
             complete = complete.model_copy(update={"anneal_steps": total_steps or None})
         place = "cpu" if settings_only else device

@@ -27,6 +27,7 @@ from .tables import Comparison, Group, Table
 MAX_DEPTH = 3  # levels of subdirectories that are searched for runs
 STEP_TOLERANCE = 0.01  # relative: training may end on whole rollouts
 FINAL_STEPS = "plan.final_steps"  # in `extended_from` of run.json
+AGENT_SECTIONS = ("learner.", "practice.", "initial_policy")  # named also if groups of different names differ in them
 MAX_LABEL_SETTINGS, MAX_NAME_CHARS, MAX_VALUE_CHARS = 3, 80, 24  # of a label
 
 
@@ -127,7 +128,7 @@ def _group(kind: Kind, label: str, runs: list[FinishedRun]) -> Group:
     return Group(
         label=label,
         is_baseline=_name(runs[0].request) == kind.baseline,
-        num_seeds=len(runs),
+        folders=tuple(run.folder for run in runs),
         rate_names=rate_names,
         aggregates={name: aggregate(values) for name, values in results.items()}
         | {name: aggregate([run_rates.get(name) for run_rates in rates]) for name in rate_names},
@@ -136,20 +137,31 @@ def _group(kind: Kind, label: str, runs: list[FinishedRun]) -> Group:
 
 
 def group_labels(requests: list[dict[str, Any]]) -> list[str]:
-    """Label each group by its name and by the settings in which groups of the same name differ."""
+    """Label each group by its name and by the settings in which groups of the same name differ, and all groups for
+    settings of the agent.
+
+    At most MAX_LABEL_SETTINGS are named unless more are needed to tell the groups apart.
+    """
     prefix, labels = f"{kind_of(requests[0]).group_key}.", list[str]()
     all_settings, names = [settings_without_seeds(request) for request in requests], list(map(_name, requests))
     by_name: dict[str, list[dict[str, Any]]] = {}
     for name, settings in zip(names, all_settings, strict=True):
         by_name.setdefault(name, []).append(settings)
     varying = {name: _varying_names(same_name) for name, same_name in by_name.items()}
-    for name, settings in zip(names, all_settings, strict=True):
-        differing = _differing_names(settings, *varying[name])
-        differing.sort(key=lambda name: not name.startswith(prefix))  # the designer's own settings first
-        shown = [
-            f"{name.removeprefix(prefix)}={_format_value(settings[name])}" for name in differing[:MAX_LABEL_SETTINGS]
-        ]
-        more = [f"+{len(differing) - MAX_LABEL_SETTINGS} more"] if len(differing) > MAX_LABEL_SETTINGS else []
+    of_agents = {name for name in _varying_names(all_settings)[0] if name.startswith(AGENT_SECTIONS)}
+    differing_names = [
+        # the designer's own settings first
+        sorted(_differing_names(settings, varying[name][0] | of_agents, varying[name][1]),
+               key=lambda name: not name.startswith(prefix))
+        for name, settings in zip(names, all_settings, strict=True)
+    ]  # fmt: skip
+    separating = {name: _separating_names(name, names, all_settings, differing_names) for name in by_name}
+    for name, settings, differing in zip(names, all_settings, differing_names, strict=True):
+        needed = [key for key in differing if key in separating[name]]
+        others = [key for key in differing if key not in separating[name]]
+        named = needed + others[: max(0, MAX_LABEL_SETTINGS - len(needed))]
+        shown = [f"{key.removeprefix(prefix)}={_format_value(settings[key])}" for key in differing if key in named]
+        more = [f"+{len(differing) - len(named)} more"] if len(differing) > len(named) else []
         label = " ".join([name, *shown, *more])
         unique, count = label, 1
         while unique in labels:
@@ -157,6 +169,26 @@ def group_labels(requests: list[dict[str, Any]]) -> list[str]:
             unique = f"{label} #{count}"
         labels.append(unique)
     return labels
+
+
+def _separating_names(
+    name: str, names: Sequence[str], all_settings: Sequence[Mapping[str, Any]], differing_names: Sequence[list[str]]
+) -> set[str]:
+    """The settings that tell the groups of this name apart, as few as a greedy search finds."""
+    groups = [
+        {key: _format_value(settings[key]) for key in differing}
+        for other, settings, differing in zip(names, all_settings, differing_names, strict=True)
+        if other == name
+    ]
+    candidates = list(dict.fromkeys(key for group in groups for key in group))
+    chosen: list[str] = []
+
+    def count(keys: Sequence[str]) -> int:
+        return len({tuple(group.get(key) for key in keys) for group in groups})
+
+    while count(chosen) < count(candidates):
+        chosen.append(max(candidates, key=lambda key: count([*chosen, key])))
+    return set(chosen)
 
 
 def _varying_names(groups: Sequence[Mapping[str, Any]]) -> tuple[set[str], set[str]]:
@@ -226,8 +258,13 @@ def comparable_request(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_without_seeds(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings except seeds, under dotted names."""
-    return {name: value for name, value in flatten(request).items() if name.split(".")[-1] != "seed"}
+    """Return all settings except the seeds of the run and of models created for it, under dotted names."""
+    own_sections = tuple(f"{section}." for section in ("designer", "learner", "proposer"))
+    return {
+        name: value
+        for name, value in flatten(request).items()
+        if name.split(".")[-1] != "seed" or name.startswith(own_sections)
+    }
 
 
 def _format_value(value: Any) -> str:

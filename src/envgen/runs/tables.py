@@ -24,13 +24,18 @@ class Group:
 
     label: str
     is_baseline: bool
-    num_seeds: int
+    folders: tuple[Path, ...]
+    """The run directory of each seed."""
     rate_names: tuple[str, ...]
     """The skills or task features whose rates the runs report."""
     aggregates: Mapping[str, Aggregate | None]
     """By the kind's result columns and by `rate_names`."""
     costs: tuple[str, ...]
     """One text per cost of the kind: means over the seeds."""
+
+    @property
+    def num_seeds(self) -> int:
+        return len(self.folders)
 
     @property
     def title(self) -> str:
