@@ -142,7 +142,7 @@ class EnvGroup:
             env.levels, env.next_levels, env.level_index = env_levels, next_levels, level_index
             env.sample_levels, env.running = bool(sample_levels), bool(running)
             env.episode_number, env.episode_length = number, length
-            if not 0 <= length <= env.max_episode_steps:
+            if not env.fits_length(length):
                 raise ValueError(f"the episode of environment {i} cannot have {length} steps")
             env.episode_return, env.achievements = float(state["episode_returns"][i]), state["achievements"][i].copy()
             env._np_random = rng_from_words(state["rngs"][i].tolist())

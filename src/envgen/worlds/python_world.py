@@ -90,6 +90,12 @@ class PythonEnv(RenderedEnv):
         Raises ValueError if the state is damaged.
         """
 
+    def fits_length(self, steps: int) -> bool:
+        """Whether a restored episode may have this many steps. Where a subclass overrides `is_truncated`, no maximum is
+        known."""
+        has_maximum = type(self).is_truncated is PythonEnv.is_truncated
+        return 0 <= steps and (not has_maximum or steps <= self.max_episode_steps)
+
     def fits_space(self, obs: Any) -> bool:
         """Whether a restored state may have this observation. Floats may be outside the bounds of the space, which
         many environments only estimate."""
