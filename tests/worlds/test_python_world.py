@@ -479,6 +479,19 @@ def test_a_window_opens_without_a_display():
     env.close()
 
 
+def test_infos_that_are_added_after_init_are_explained():
+    class LateEnv(LineEnv):
+        def begin(self):
+            self.extra_infos = {"possible": np.array([True, False])}
+            return super().begin()
+
+    class Late(Line):
+        env_class = LateEnv
+
+    with pytest.raises(TypeError, match="'possible' was added to extra_infos after __init__; set all entries"):
+        Late().make([{}], 2, 0).reset()
+
+
 def test_unused_levels_are_replaced():
     envs, _ = make_envs(2)
     for length in range(3, 10):

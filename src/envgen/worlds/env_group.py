@@ -106,7 +106,13 @@ class EnvGroup:
 
     def _write_infos(self, i: int, prefix: str) -> None:
         for name, value in _info_values(self.envs[i]).items():
-            self.arrays[prefix + name][i] = value
+            array = self.arrays.get(prefix + name)
+            if array is None:
+                raise TypeError(
+                    f"{name!r} was added to extra_infos after __init__; set all entries of extra_infos in the __init__ "
+                    "of the environment, and only change their values later"
+                )
+            array[i] = value
 
     def call(self, env_ids: Sequence[int], name: str, args: Sequence[Any]) -> list[Any]:
         """The results of a method, or the values of an attribute, of some environments."""

@@ -32,8 +32,9 @@ class PythonEnv(RenderedEnv):
         level: The level of this episode.
         np_random: The only source of randomness that may be used.
         max_episode_steps: An episode is truncated after this many steps.
-        extra_infos: Entries of the infos in addition to those of every world, such as `possible`: arrays whose dtypes
-            and shapes never change. An array with an entry per skill becomes a dict in single environments.
+        extra_infos: Entries of the infos in addition to those of every world, such as `possible`: arrays that
+            `__init__` sets, and whose dtypes and shapes never change. An array with an entry per skill becomes a dict in
+            single environments.
     """
 
     observation_space: spaces.Space[Any]
