@@ -330,6 +330,23 @@ def test_single_environment_takes_levels():
         Line().single({"lenght": 1})
 
 
+def test_later_steps_do_not_change_an_observation():
+    class SharingEnv(LineEnv):
+        def begin(self):
+            return {**super().begin(), "obs": np.zeros(2, np.int64)}
+
+        def observe(self):
+            self.state["obs"][:] = super().observe()
+            return self.state["obs"]
+
+    class Sharing(Line):
+        env_class = SharingEnv
+
+    env = Sharing().single(seed=0)
+    observations = [env.reset()[0], env.step(0)[0], env.step(0)[0]]
+    assert [obs[0] for obs in observations] == [0, 1, 2]
+
+
 def test_level_stats_and_images():
     world = Line()
     assert world.level_stats({"length": 2}).as_dict()["initial position"] == 0
