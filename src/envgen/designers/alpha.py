@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from envgen.settings import Settings, unflatten
-from envgen.worlds.level_space import level_values, setting_values
+from envgen.settings import Settings
+from envgen.worlds.level_space import level_values, sampled_level, setting_values
 from envgen.worlds.world import Level
 
 from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel
@@ -50,7 +50,7 @@ class AlphaDesigner(Designer):
         levels = []
         for _ in range(brief.num_levels):
             sample = {name: values[rng.choice(len(values), p=softmax(logits[name]))] for name, values in space.items()}
-            level = brief.Level.parse_sampled(unflatten(sample))
+            level = sampled_level(brief.Level, sample)
             levels.append(ProposedLevel(level=level, purpose="sampled from the learned policy"))
         return Proposal(levels=tuple(levels))
 
