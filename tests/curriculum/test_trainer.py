@@ -16,7 +16,7 @@ import pytest
 from phase_worker import NUM_UPDATES, main
 
 from envgen.agents.rollout import EpisodeStats
-from envgen.curriculum.plan import PracticeSettings, learner_preset
+from envgen.curriculum.plan import PlanError, PracticeSettings, learner_preset
 from envgen.curriculum.trainer import (
     FinishedEpisodes,
     PhaseTrainer,
@@ -108,6 +108,34 @@ def test_progress_lines_hold_the_results_of_each_update(tmp_path):
     assert all(line["seconds"] > 0 for line in lines)
     same = {key: lines[-1][key] for key in ("episodes", "return_sum", "length_sum", "succeeded")}
     assert lines[-1]["levels"] == [{**same, "env_steps": 16}]
+
+
+def train_with_metrics(folder: Path, metrics: dict[str, Any]) -> dict[str, Any]:
+    """Train for an update after which the learner reports these metrics, and return its progress line."""
+    trainer = make_trainer(folder)
+    trainer.learner.update = lambda rollout: metrics
+    try:
+        trainer.run_phase("one", [CrafterLevel(length=4)], 16)
+    finally:
+        trainer.run.close()
+    [line] = (folder / "progress.jsonl").read_text().splitlines()
+    return json.loads(line, parse_constant=pytest.fail)
+
+
+def test_metrics_are_numbers_or_unknown(tmp_path):
+    metrics = {"loss": np.float32(0.5), "count": np.int64(3), "nan": float("nan"), "inf": np.float64("-inf")}
+    line = train_with_metrics(tmp_path, metrics)
+    assert {name: line[name] for name in metrics} == {"loss": 0.5, "count": 3.0, "nan": None, "inf": None}
+
+
+@pytest.mark.parametrize(("metrics", "message"), [
+    ({"steps": 7.0}, "the learner PPO reports the metric 'steps', the name of an entry that every progress line"),
+    ({"possible": 1.0}, "the learner PPO reports the metric 'possible'"),
+    ({"loss": "low"}, "the metric 'loss' of the learner PPO must be a number, not 'low'"),
+])  # fmt: skip
+def test_other_metrics_are_refused(metrics, message, tmp_path):
+    with pytest.raises(PlanError, match=message):
+        train_with_metrics(tmp_path, metrics)
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])
