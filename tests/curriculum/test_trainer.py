@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from phase_worker import NUM_UPDATES, main
 
+from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats
+from envgen.agents.settings import HyperparameterError, PpoSettings
 from envgen.curriculum.plan import PlanError, PracticeSettings, learner_preset
 from envgen.curriculum.trainer import (
     FinishedEpisodes,
@@ -200,6 +202,20 @@ def test_learner_settings_start_from_the_defaults_of_the_world():
     assert make_learner(Crafter(), "symbols").settings.gamma == 0.95
     with pytest.raises(ValueError, match="did you mean 'ppo'"):
         make_learner(Crafter(), "symbols", "pop")
+
+
+def test_a_setting_of_a_learner_may_not_be_called_name():
+    class NamedSettings(PpoSettings):
+        name: str = "adam"
+        """The name of the optimizer."""
+
+    class Named(PPO):
+        @classmethod
+        def settings_for(cls, observation_space, **overrides):
+            return NamedSettings(**overrides)
+
+    with pytest.raises(HyperparameterError, match="NamedSettings has a field called name, "):
+        make_learner(Crafter(), "symbols", Named)
 
 
 def test_images_have_a_definite_encoder_on_every_device():

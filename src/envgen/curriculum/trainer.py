@@ -19,7 +19,7 @@ from envgen.agents.learner import Learner, learner_class
 from envgen.agents.networks import is_image, layout_of
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult
-from envgen.agents.settings import PpoSettings
+from envgen.agents.settings import HyperparameterError, PpoSettings
 from envgen.designers.buffer import LevelEpisode
 from envgen.designers.designer import LevelChain
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
@@ -77,6 +77,11 @@ def make_learner(
         if network:
             settings["network"] = network
         complete: Any = cls.settings_for(envs.single_observation_space, **settings)
+        if "name" in type(complete).model_fields:
+            raise HyperparameterError(
+                f"{type(complete).__name__} has a field called name, which is what run.json calls the learner itself; "
+                "rename the field"
+            )
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
             complete = complete.model_copy(update={"anneal_steps": total_steps or None})
         place = "cpu" if settings_only else device
