@@ -19,11 +19,10 @@ from envgen.agents.ppo import PPO
 from envgen.agents.rollout import UpdateResult
 from envgen.curriculum.sampling import SampledLevelsVectorEnv, num_sampled_envs
 from envgen.curriculum.trainer import make_learner
-from envgen.designers.baselines import random_level
 from envgen.designers.buffer import LevelEpisode
 from envgen.designers.sampler import ORIGINAL_ID, EpisodeDesigner, LevelSampler
 from envgen.designers.ued import AccelDesigner, DrDesigner, PlrDesigner
-from envgen.worlds.level_space import setting_values
+from envgen.worlds.level_space import random_level, setting_values
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import World
 

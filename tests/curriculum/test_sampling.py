@@ -20,7 +20,6 @@ from envgen.curriculum.loop import check_can_sample, train
 from envgen.curriculum.plan import PlanError, PracticeSettings, TrainingPlan
 from envgen.curriculum.sampling import SampledLevelsVectorEnv, measure_levels
 from envgen.curriculum.trainer import PhaseTrainer
-from envgen.designers.baselines import random_level
 from envgen.designers.buffer import LevelEpisode
 from envgen.designers.registry import build_designer
 from envgen.designers.sampler import ORIGINAL_ID, LevelSampler, SampledLevel
@@ -31,7 +30,7 @@ from envgen.worlds import python_world
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
-from envgen.worlds.level_space import setting_values
+from envgen.worlds.level_space import random_level, setting_values
 from envgen.worlds.minigrid.level import MiniGridLevel
 from envgen.worlds.minigrid.state import grid_view
 from envgen.worlds.minigrid.world import MiniGrid

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from phase_worker import NUM_UPDATES, main
 
+from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats
-from envgen.curriculum.plan import PracticeSettings, learner_preset
+from envgen.agents.settings import HyperparameterError, PpoSettings
+from envgen.curriculum.plan import PlanError, PracticeSettings, learner_preset
 from envgen.curriculum.trainer import (
     FinishedEpisodes,
     PhaseTrainer,
@@ -110,6 +112,34 @@ def test_progress_lines_hold_the_results_of_each_update(tmp_path):
     assert lines[-1]["levels"] == [{**same, "env_steps": 16}]
 
 
+def train_with_metrics(folder: Path, metrics: dict[str, Any]) -> dict[str, Any]:
+    """Train for an update after which the learner reports these metrics, and return its progress line."""
+    trainer = make_trainer(folder)
+    trainer.learner.update = lambda rollout: metrics
+    try:
+        trainer.run_phase("one", [CrafterLevel(length=4)], 16)
+    finally:
+        trainer.run.close()
+    [line] = (folder / "progress.jsonl").read_text().splitlines()
+    return json.loads(line, parse_constant=pytest.fail)
+
+
+def test_metrics_are_numbers_or_unknown(tmp_path):
+    metrics = {"loss": np.float32(0.5), "count": np.int64(3), "nan": float("nan"), "inf": np.float64("-inf")}
+    line = train_with_metrics(tmp_path, metrics)
+    assert {name: line[name] for name in metrics} == {"loss": 0.5, "count": 3.0, "nan": None, "inf": None}
+
+
+@pytest.mark.parametrize(("metrics", "message"), [
+    ({"steps": 7.0}, "the learner PPO reports the metric 'steps', the name of an entry that every progress line"),
+    ({"possible": 1.0}, "the learner PPO reports the metric 'possible'"),
+    ({"loss": "low"}, "the metric 'loss' of the learner PPO must be a number, not 'low'"),
+])  # fmt: skip
+def test_other_metrics_are_refused(metrics, message, tmp_path):
+    with pytest.raises(PlanError, match=message):
+        train_with_metrics(tmp_path, metrics)
+
+
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_an_update_is_saved_even_if_its_progress_cannot_be_printed(tmp_path, is_interrupted):
     def lose_output(line):
@@ -172,6 +202,20 @@ def test_learner_settings_start_from_the_defaults_of_the_world():
     assert make_learner(Crafter(), "symbols").settings.gamma == 0.95
     with pytest.raises(ValueError, match="did you mean 'ppo'"):
         make_learner(Crafter(), "symbols", "pop")
+
+
+def test_a_setting_of_a_learner_may_not_be_called_name():
+    class NamedSettings(PpoSettings):
+        name: str = "adam"
+        """The name of the optimizer."""
+
+    class Named(PPO):
+        @classmethod
+        def settings_for(cls, observation_space, **overrides):
+            return NamedSettings(**overrides)
+
+    with pytest.raises(HyperparameterError, match="NamedSettings has a field called name, "):
+        make_learner(Crafter(), "symbols", Named)
 
 
 def test_images_have_a_definite_encoder_on_every_device():

@@ -29,6 +29,7 @@ from envgen.designers.designer import (
 )
 from envgen.designers.expert import ExpertDesigner
 from envgen.designers.registry import build_designer
+from envgen.settings import Settings
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.world import Level, LevelError
 
@@ -169,6 +170,17 @@ def test_a_subclass_does_not_inherit_the_name_of_a_builtin_designer():
 
     assert Mine().config()["name"] == f"{__name__}:Mine"
     assert ExpertDesigner().config()["name"] == "expert"
+
+
+def test_a_setting_may_not_be_called_name():
+    class Named(Settings):
+        name: str = "steep"
+        """The name of a slope."""
+
+    with pytest.raises(DesignError, match="Named has a field called name, "):
+
+        class Skier(OneMethod):
+            settings_type = Named
 
 
 def test_a_level_error_in_design_passes_through():

@@ -14,7 +14,7 @@ ARCHIVE = {
 
 
 def test_archive_is_described():
-    facts = archive_facts(ARCHIVE)
+    facts = archive_facts(ARCHIVE) or ""
     assert "holds 1 of 1,234 levels tried so far, ranked by positive value loss" in facts
     assert "10 replayed, 4 in new mutations" in facts
     assert "5,678 steps went into measuring levels" in facts
@@ -41,12 +41,18 @@ def test_levels_with_a_map_of_their_own_have_its_seed():
     assert "trees rare, near.table true, map seed 1234567" in (archive_table(archive) or "")
 
 
+def test_what_a_sampler_of_your_own_does_not_say_is_left_out():
+    assert archive_facts({"drawn": 8}) is None
+    assert archive_facts({"episodes": {"random": 3}}) == '<p class="note">Episodes so far: 3 in new random levels.</p>'
+    assert "The archive holds 2 levels." in (archive_facts({"size": 2}) or "")
+
+
 def test_damaged_archive_is_shown_as_far_as_possible():
     damaged = {
-        "score": "<b>", "episodes": [1], "size": "many",
+        "score": "<b>", "episodes": [1], "size": 3, "levels_tried": "many",
         "levels": [5, {"level": 3, "id": "x", "origin": "y", "priority": None, "success_rates": [1]}],
     }  # fmt: skip
-    assert "&lt;b&gt;" in archive_facts(damaged)
+    assert "The archive holds 3 levels, ranked by &lt;b&gt;." in (archive_facts(damaged) or "")
     assert len(archive_cards(damaged)) == 2
     assert "the original" in (archive_table(damaged) or "")
     assert archive_table({"levels": "none"}) is None

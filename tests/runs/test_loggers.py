@@ -92,6 +92,16 @@ def test_cycles_are_logged_when_they_happen(folder):
     assert b'"trees": "common"' in text.tensor_proto.string_val[0]
 
 
+def test_unknown_metrics_are_left_out(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("tensorboard", "wandb"))
+    lines = list(read_progress(folder))
+    lines[0]["entropy"] = None
+    write_lines(tmp_path / "run" / "progress.jsonl", lines)
+    with loggers.TrainingLogger(tmp_path / "run", Crafter(), ["tensorboard"]):
+        pass
+    assert len(scalars(tmp_path / "run")["losses/entropy"]) == len(lines) - 1
+
+
 def test_a_finished_run_can_be_logged(folder, tmp_path):
     train(tmp_path / "run")
     assert not (tmp_path / "run" / "tensorboard").exists()

@@ -4,11 +4,13 @@ from typing import Annotated, Literal
 
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import Field
+from line_world import LineLevel, LineWorld
+from pydantic import Field, model_validator
 
 from envgen.settings import Settings, flatten, unflatten
+from envgen.worlds.check_world import ContractError, check_world
 from envgen.worlds.crafter.level import CrafterLevel
-from envgen.worlds.level_space import number_bounds, setting_values
+from envgen.worlds.level_space import number_bounds, sampled_level, setting_values
 from envgen.worlds.world import Level, LevelError
 
 
@@ -114,3 +116,45 @@ def test_settings_of_other_types_are_named():
 
     with pytest.raises(LevelError, match="the setting title must be a Literal"):
         setting_values(TextLevel)
+
+
+class DoorLevel(LineLevel):
+    locked: bool = False
+    """The door at the end is locked."""
+    has_key: bool = True
+    """There is a key."""
+
+    @model_validator(mode="after")
+    def _check(self):
+        if self.locked and not self.has_key:
+            raise ValueError("a locked door needs a key")
+        return self
+
+
+class LockableLevel(DoorLevel):
+    @classmethod
+    def parse_sampled(cls, settings):
+        return cls.parse({**settings, "has_key": True} if settings.get("locked") else settings)
+
+
+def test_samples_of_settings_that_contradict_each_other_are_explained():
+    sample = {"locked": True, "has_key": False}
+    with pytest.raises(LevelError, match=r"DoorLevel.parse_sampled refuses .* \(a locked door needs a key\); "):
+        sampled_level(DoorLevel, sample)
+    assert sampled_level(LockableLevel, sample) == LockableLevel(locked=True)
+
+
+def test_check_world_samples_levels():
+    class Doors(LineWorld):
+        Level = DoorLevel
+
+    class LockableDoors(LineWorld):
+        Level = LockableLevel
+
+    with pytest.raises(ContractError) as error:
+        check_world(Doors())
+    assert error.value.violations == [
+        "Level raised LevelError: DoorLevel.parse_sampled refuses a sample of settings (a locked door needs a key); "
+        "override it so that it makes a valid level of every sample"
+    ]
+    check_world(LockableDoors())

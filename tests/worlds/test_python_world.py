@@ -239,6 +239,46 @@ def test_what_an_episode_sets_by_its_level_is_restored(way):
     assert (ends.argmax(0) + 1).tolist() == ([17, 2] if way == "state" else [2, 17])
 
 
+class PatientEnv(TimedEnv):
+    """Only `is_truncated` says when its episodes are truncated."""
+
+    def is_truncated(self):
+        return self.episode_length >= 30
+
+
+class Patient(Line):
+    env_class = PatientEnv
+
+
+def test_states_of_longer_episodes_are_restored_where_only_is_truncated_knows_the_maximum():
+    envs = Patient().make([{}], 2, 0)
+    envs.reset()
+    for _ in range(12):  # more than max_episode_steps
+        envs.step([0, 0])
+    state, env_state = envs.get_state(), envs.get_env_state(np.array([0, 1]))
+    other = Patient().make([], 2)
+    other.check_env_state(env_state)
+    other.set_state(state)
+    ends = [other.step([0, 0])[3].any() for _ in range(18)]
+    assert ends == [False] * 17 + [True]
+    state["episodes"][1, 3] = -1
+    with pytest.raises(ValueError, match="the episode of environment 1 cannot have -1 steps"):
+        other.set_state(state)
+    env_state["episodes"][1, 1] = -1
+    with pytest.raises(ValueError, match="a level or a length is negative"):
+        other.check_env_state(env_state)
+
+
+@pytest.mark.parametrize("length", [5, 9])
+def test_states_of_longer_episodes_are_refused_where_the_maximum_is_known(length):
+    envs = Timed().make([{}], 1, 0)
+    envs.reset()
+    env_state = envs.get_env_state(np.array([0]))
+    env_state["episodes"][0, 1] = length
+    with pytest.raises(ValueError, match="the episode of state 0 is too long"):
+        envs.check_env_state(env_state)
+
+
 @given(st.data())
 def test_damaged_states_are_refused_and_change_nothing(data):
     envs, _ = make_envs(2)
@@ -288,6 +328,23 @@ def test_single_environment_takes_levels():
     assert {env.reset() and env.level.length for _ in range(3)} == {5}
     with pytest.raises(LevelError, match="did you mean 'length'"):
         Line().single({"lenght": 1})
+
+
+def test_later_steps_do_not_change_an_observation():
+    class SharingEnv(LineEnv):
+        def begin(self):
+            return {**super().begin(), "obs": np.zeros(2, np.int64)}
+
+        def observe(self):
+            self.state["obs"][:] = super().observe()
+            return self.state["obs"]
+
+    class Sharing(Line):
+        env_class = SharingEnv
+
+    env = Sharing().single(seed=0)
+    observations = [env.reset()[0], env.step(0)[0], env.step(0)[0]]
+    assert [obs[0] for obs in observations] == [0, 1, 2]
 
 
 def test_level_stats_and_images():
@@ -437,6 +494,19 @@ def test_a_window_opens_without_a_display():
     assert env.metadata["render_modes"] == ["rgb_array", "human"]
     env.reset()
     env.close()
+
+
+def test_infos_that_are_added_after_init_are_explained():
+    class LateEnv(LineEnv):
+        def begin(self):
+            self.extra_infos = {"possible": np.array([True, False])}
+            return super().begin()
+
+    class Late(Line):
+        env_class = LateEnv
+
+    with pytest.raises(TypeError, match="'possible' was added to extra_infos after __init__; set all entries"):
+        Late().make([{}], 2, 0).reset()
 
 
 def test_unused_levels_are_replaced():

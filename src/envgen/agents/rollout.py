@@ -65,7 +65,7 @@ class UpdateResult:
     """One update, as reported to the `on_update` callback of a learner."""
 
     steps: int  # environment steps of this learner so far, over all processes
-    metrics: dict[str, float]
+    metrics: dict[str, float]  # of the update; NaN where one is unknown
     episodes: EpisodeStats  # that ended in the rollout, in the environments of this process
 
 

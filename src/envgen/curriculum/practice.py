@@ -15,7 +15,7 @@ States are chosen by how rare their skill is in ordinary episodes, and by learna
 success rate of practice from such states (Rutherford et al. 2024 choose levels by it). A state from which practice
 always or never succeeds teaches little.
 
-Skills that a level grants count as achieved from the start, because they give no reward there.
+The `done_skills` of a level count as achieved from the start, because they give no reward there.
 
 This uses the agent's own episodes, what `infos["achievements"]` reports about them (the counts for which rewards are
 given), the prerequisites that the world declares for its skills, and the ability to save and restore an environment. It

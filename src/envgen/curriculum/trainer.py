@@ -4,6 +4,7 @@ A phase is a number of steps in some levels. The last checkpoint records which p
 `run_phase` for each phase in order; finished ones return at once, and an interrupted one continues in mid-episode.
 """
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ from envgen.interrupts import GracefulInterrupt
 from envgen.runs.checkpoint import loading
 from envgen.runs.statistics import has_coverage, score, success_counts, success_rates
 from envgen.runs.store import Run, RunError
-from envgen.settings import FrozenModel, format_validation_error
+from envgen.settings import FrozenModel, format_validation_error, to_number
 from envgen.worlds.world import Level, LevelVectorEnv, TileGrid, World
 
 from .chains import ChainVectorEnv, start_level
@@ -38,6 +39,10 @@ from .sampling import SampledLevelsVectorEnv, measure_levels
 RECENT_EPISODES = 200  # over which the displayed reward, length and success rates are averaged
 RECENT_UPDATES = 20  # over which the speed is averaged
 REWARD_WINDOW = 100_000  # steps
+LINE_ENTRIES = frozenset({  # of progress lines, in addition to the metrics of the learner
+    "phase", "steps", "updates", "episodes", "return_sum", "length_sum", "succeeded", "possible", "levels", "practice",
+    "seconds", "steps_per_second", "recent",
+})  # fmt: skip
 LevelT = TypeVar("LevelT", bound=Level | LevelChain)
 
 
@@ -76,6 +81,11 @@ def make_learner(
             complete: Any = cls.settings_for(envs.single_observation_space, **settings)
         except ValidationError as error:
             raise HyperparameterError(format_validation_error(error)) from None
+        if "name" in type(complete).model_fields:
+            raise HyperparameterError(
+                f"{type(complete).__name__} has a field called name, which is what run.json calls the learner itself; "
+                "rename the field"
+            )
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
             complete = complete.model_copy(update={"anneal_steps": total_steps or None})
         place = "cpu" if settings_only else device
@@ -258,7 +268,7 @@ class PhaseTrainer:
             "phase": self.current_phase,
             "steps": update.steps,
             "updates": self.learner.updates,
-            **update.metrics,
+            **self._metrics(update),
             "episodes": len(episodes),
             "return_sum": sum(episodes.returns),
             "length_sum": sum(episodes.lengths),
@@ -268,6 +278,20 @@ class PhaseTrainer:
             "seconds": round(seconds, 4),
             "steps_per_second": round((last_steps - first_steps) / max(last_time - first_time, 1e-9)),
         }
+
+    def _metrics(self, update: UpdateResult) -> dict[str, float | None]:
+        """Return the metrics of the learner as JSON data, which has neither NaN nor infinity."""
+        learner = type(self.learner).__name__
+        metrics: dict[str, float | None] = {}
+        for name, value in update.metrics.items():
+            if name in LINE_ENTRIES:
+                raise PlanError(
+                    f"the learner {learner} reports the metric {name!r}, the name of an entry that every progress line "
+                    "may have; rename it"
+                )
+            number = to_number(f"the metric {name!r} of the learner {learner}", value, PlanError)
+            metrics[name] = number if math.isfinite(number) else None
+        return metrics
 
     def _results_by_level(
         self, phase: "PhaseEnvs", finished: "FinishedEpisodes", new_steps: int

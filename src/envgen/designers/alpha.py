@@ -2,10 +2,11 @@
 
 Each setting has a softmax over its values. The reward of a level is the α-curriculum reward of GenEnv (arXiv
 2512.19682, eq. 3) of the success rates reached while training in it, exp(-β(p - α)²), averaged over the skills that are
-possible in the level and not granted by it: it is highest for skills that succeed about half the time and low for those
-that always or never do. REINFORCE then makes the settings of better levels more likely. It reads them from the level,
-which may differ from what was sampled in a world whose settings can contradict each other (`Level.parse_sampled`). The
-policy starts out equal to `random` and is recomputed from the history, so there is nothing to save.
+possible in the level and not among its `done_skills`: it is highest for skills that succeed about half the time and low
+for those that always or never do. REINFORCE then makes the settings of better levels more likely. It reads them from
+the level, which may differ from what was sampled in a world whose settings can contradict each other
+(`Level.parse_sampled`). The policy starts out equal to `random` and is recomputed from the history, so there is nothing
+to save.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from envgen.settings import Settings, unflatten
-from envgen.worlds.level_space import level_values, setting_values
+from envgen.settings import Settings
+from envgen.worlds.level_space import level_values, sampled_level, setting_values
 from envgen.worlds.world import Level
 
 from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel
@@ -50,7 +51,7 @@ class AlphaDesigner(Designer):
         levels = []
         for _ in range(brief.num_levels):
             sample = {name: values[rng.choice(len(values), p=softmax(logits[name]))] for name, values in space.items()}
-            level = brief.Level.parse_sampled(unflatten(sample))
+            level = sampled_level(brief.Level, sample)
             levels.append(ProposedLevel(level=level, purpose="sampled from the learned policy"))
         return Proposal(levels=tuple(levels))
 
@@ -84,7 +85,7 @@ class AlphaDesigner(Designer):
             logits[name] += self.settings.learning_rate * gradient / len(pairs)
 
     def reward(self, outcome: LevelOutcome, level: Level) -> float | None:
-        """The reward of a level; None if it grants all skills that are possible in it."""
+        """The reward of a level; None if all skills that are possible in it are `done_skills`."""
         rates = np.array([rate / 100 for name, rate in outcome.skills.items() if name not in level.done_skills])
         if not rates.size:
             return None

@@ -6,13 +6,13 @@ They reproduce the baselines of EnvGen (arXiv 2403.12014).
 import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from envgen.settings import Settings, unflatten
-from envgen.worlds.level_space import setting_values
+from envgen.settings import Settings
+from envgen.worlds.level_space import random_level, setting_values
 from envgen.worlds.world import Level
 
 from .chains import continue_chain
@@ -125,22 +125,6 @@ class RandomDesigner(Designer):
             level = random_level(brief.Level, space, self.settings.keep_prob, rng)
             levels.append(ProposedLevel(level=level, purpose="drawn at random"))
         return Proposal(levels=tuple(levels))
-
-
-L = TypeVar("L", bound=Level)
-
-
-def random_level(
-    level_type: type[L], space: Mapping[str, tuple[Any, ...]], keep_prob: float, rng: np.random.Generator
-) -> L:
-    """A level whose settings keep their original value with probability `keep_prob` and are drawn uniformly otherwise.
-
-    Args:
-        space: The values of each setting, from `setting_values`.
-    """
-    changes = {name: values[rng.integers(len(values))]
-               for name, values in space.items() if rng.random() >= keep_prob}  # fmt: skip
-    return level_type.parse_sampled(unflatten(changes))
 
 
 class EasyToHardDesigner(DesignerWrapper):

@@ -364,7 +364,10 @@ class Designer(ABC):
     name: ClassVar[str]
     """Defaults to `module:Class`."""
     settings_type: ClassVar[type[Settings] | None] = None
-    """The class of the designer's settings, if it has any. An instance of it is passed to `__init__`."""
+    """The class of the designer's settings, if it has any. An instance of it is passed to `__init__`.
+
+    None of its fields may be called `name`.
+    """
     settings: Any = None
     """The settings, an instance of `settings_type`."""
     wants_diagnosis: bool = False
@@ -384,6 +387,11 @@ class Designer(ABC):
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = f"{cls.__module__}:{cls.__name__}"
+        if cls.settings_type is not None and "name" in cls.settings_type.model_fields:
+            raise DesignError(
+                f"{cls.settings_type.__name__} has a field called name, which is what run.json calls the designer "
+                "itself; rename the field"
+            )
 
     @abstractmethod
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:

@@ -14,10 +14,9 @@ import numpy as np
 from pydantic import Field
 
 from envgen.settings import Fraction, Settings
-from envgen.worlds.level_space import setting_values
+from envgen.worlds.level_space import random_level, setting_values
 from envgen.worlds.world import Level, Skill
 
-from .baselines import random_level
 from .buffer import NO_PARENT, NO_SEED, LevelArchive, LevelEpisode, LevelOrigin, parse_origin
 from .designer import Brief, Cycle, Designer, Proposal
 

@@ -11,11 +11,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from envgen.settings import Fraction, PositiveInt, unflatten
-from envgen.worlds.level_space import level_values
+from envgen.settings import Fraction, PositiveInt
+from envgen.worlds.level_space import level_values, random_level, sampled_level
 from envgen.worlds.world import Level, Skill
 
-from .baselines import random_level
 from .buffer import LevelArchive, LevelEpisode, LevelOrigin, learnability
 from .sampler import (
     MAX_BUFFER_SIZE,
@@ -188,7 +187,7 @@ def _mutate_once(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: 
             changes = level_values(level)
             current = changes.get(name, space[name][0])
             others = [value for value in space[name] if value != current]
-            mutant = type(level).parse_sampled(unflatten(changes | {name: others[rng.integers(len(others))]}))
+            mutant = sampled_level(type(level), changes | {name: others[rng.integers(len(others))]})
             if mutant != level:
                 level = mutant
                 names.remove(name)

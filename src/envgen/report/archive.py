@@ -20,18 +20,21 @@ SCORES = {
 }
 
 
-def archive_facts(archive: Mapping[str, Any]) -> Html:
-    """How many levels the archive holds, and what the episodes of the run so far played."""
+def archive_facts(archive: Mapping[str, Any]) -> Html | None:
+    """How many levels the archive holds, and what the episodes of the run so far played, as far as the sampler says."""
     episodes = numbers(archive, "episodes")
     played = ", ".join(f"{count:,.0f} {KINDS.get(kind, kind)}" for kind, count in episodes.items())
-    size, tried = number(archive, "size") or 0, number(archive, "levels_tried") or 0
+    size, tried = number(archive, "size"), number(archive, "levels_tried")
+    levels = "levels" if tried is None else f"of {tried:,.0f} levels tried so far"
+    ranking = f", ranked by {score}" if (score := _score_name(archive)) else ""
     measured = number(archive, "ranking_steps")
     parts = [
-        f"The archive holds {size:,.0f} of {tried:,.0f} levels tried so far, ranked by {_score_name(archive)}.",
+        f"The archive holds {size:,.0f} {levels}{ranking}." if size is not None else None,
         f"Episodes so far: {played}." if played else None,
         f"{measured:,.0f} steps went into measuring levels, in addition to training." if measured else None,
     ]
-    return tag("p", " ".join(part for part in parts if part), class_="note")
+    text = " ".join(part for part in parts if part)
+    return tag("p", text, class_="note") if text else None
 
 
 def archive_cards(archive: Mapping[str, Any]) -> list[dict[str, Any]]:

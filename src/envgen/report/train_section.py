@@ -200,7 +200,8 @@ def _cycle(cycle: CycleFiles, before: Mapping[str, float], maps: LevelMaps | Non
         for k, level in enumerate(levels[:MAX_LEVELS])
     ]
     notes = [tag("p", note, class_="warning") for note in texts(cycle.design, "proposal", "notes")]
-    archive = [archive_facts(cycle.archive), archive_table(cycle.archive)] if cycle.archive else []
+    parts = (archive_facts(cycle.archive), archive_table(cycle.archive)) if cycle.archive else ()
+    archive = [part for part in parts if part is not None]
     if not cards and not notes and not archive:
         return tag("p", *heading, class_="cycle-line")
     return details(heading, *notes, *archive, tag("div", *cards, class_="levels"), class_="cycle", open_=True)

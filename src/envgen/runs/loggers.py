@@ -219,8 +219,8 @@ class RunLogger:
             for line in read_progress(self.folder):
                 self.log_line(line)
 
-    def log_scalars(self, values: Mapping[str, float]) -> None:
-        finite = {name: value for name, value in values.items() if np.isfinite(value)}
+    def log_scalars(self, values: Mapping[str, float | None]) -> None:
+        finite = {name: value for name, value in values.items() if value is not None and np.isfinite(value)}
         for logger in self.loggers:
             logger.log_scalars(finite, self.steps)
 

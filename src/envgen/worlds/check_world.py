@@ -13,9 +13,12 @@ from PIL import Image
 from envgen.errors import EnvgenError, describe_exception
 
 from .check_episodes import FINITE_REWARDS, NUM_ENVS, EpisodeChecker, are_equal, env_observation
-from .level_space import setting_values
+from .level_space import random_level, setting_values
 from .validation import check_count, circular_skills, find_tile_grid_problem
 from .world import Level, LevelError, LevelVectorEnv, Skill, SupportsEnvLevels, World
+
+NUM_RANDOM_LEVELS = 100  # with each of KEEP_PROBS
+KEEP_PROBS = 0.5, 0.0  # the default of random designers, and the one that changes most settings
 
 
 class ContractError(EnvgenError):
@@ -190,7 +193,7 @@ class _Checker(EpisodeChecker):
                     f"Level: the setting {name!r} needs a docstring, or in a notebook Field(description=...)",
                 )
         with self.no_error("Level"):
-            setting_values(level_class)
+            self.check_random_levels(level_class)
         skill_names = [skill.name for skill in self.world.skills]
         for name, level in self.world.skill_levels.items():
             self.require(name in skill_names, f"skill_levels: {name!r} is not a skill")
@@ -205,6 +208,12 @@ class _Checker(EpisodeChecker):
                 self.check_level_round_trip(parsed)
         self.check_level_round_trip(self.level)
         return True
+
+    def check_random_levels(self, level_class: type[Level]) -> None:
+        space, rng = setting_values(level_class), np.random.default_rng(self.seed)
+        for keep_prob in KEEP_PROBS:
+            for _ in range(NUM_RANDOM_LEVELS):
+                random_level(level_class, space, keep_prob, rng)
 
     def check_level_round_trip(self, level: Level) -> None:
         level_class = type(level)

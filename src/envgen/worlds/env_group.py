@@ -106,7 +106,13 @@ class EnvGroup:
 
     def _write_infos(self, i: int, prefix: str) -> None:
         for name, value in _info_values(self.envs[i]).items():
-            self.arrays[prefix + name][i] = value
+            array = self.arrays.get(prefix + name)
+            if array is None:
+                raise TypeError(
+                    f"{name!r} was added to extra_infos after __init__; set all entries of extra_infos in the __init__ "
+                    "of the environment, and only change their values later"
+                )
+            array[i] = value
 
     def call(self, env_ids: Sequence[int], name: str, args: Sequence[Any]) -> list[Any]:
         """The results of a method, or the values of an attribute, of some environments."""
@@ -142,7 +148,7 @@ class EnvGroup:
             env.levels, env.next_levels, env.level_index = env_levels, next_levels, level_index
             env.sample_levels, env.running = bool(sample_levels), bool(running)
             env.episode_number, env.episode_length = number, length
-            if not 0 <= length <= env.max_episode_steps:
+            if not env.fits_length(length):
                 raise ValueError(f"the episode of environment {i} cannot have {length} steps")
             env.episode_return, env.achievements = float(state["episode_returns"][i]), state["achievements"][i].copy()
             env._np_random = rng_from_words(state["rngs"][i].tolist())

@@ -1,17 +1,19 @@
 """The settings of a Level class and the values that designers choose from."""
 
-from typing import Any, Literal, get_args, get_origin
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from envgen.settings import flatten, list_options
+from envgen.settings import flatten, list_options, unflatten
 
 from .world import Level, LevelError
 
 MAX_VALUES = 10  # of a number; longer ranges of integers are sampled evenly, including the upper bound
+L = TypeVar("L", bound=Level)
 
 
 def setting_values(level_type: type[BaseModel]) -> dict[str, tuple[Any, ...]]:
@@ -47,6 +49,30 @@ def level_values(level: Level) -> dict[str, Any]:
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in flat.items()
     }  # JSON has no tuples
+
+
+def random_level(
+    level_type: type[L], space: Mapping[str, tuple[Any, ...]], keep_prob: float, rng: np.random.Generator
+) -> L:
+    """A level whose settings keep their original value with probability `keep_prob` and are drawn uniformly otherwise.
+
+    Args:
+        space: The values of each setting, from `setting_values`.
+    """
+    changes = {name: values[rng.integers(len(values))]
+               for name, values in space.items() if rng.random() >= keep_prob}  # fmt: skip
+    return sampled_level(level_type, changes)
+
+
+def sampled_level(level_type: type[L], values: Mapping[str, Any]) -> L:
+    """The level of values that were sampled for each setting, by dotted name."""
+    try:
+        return level_type.parse_sampled(unflatten(values))
+    except LevelError as error:
+        raise LevelError(
+            f"{level_type.__name__}.parse_sampled refuses a sample of settings ({error}); override it so that it makes "
+            "a valid level of every sample"
+        ) from None
 
 
 def _field_values(field: FieldInfo) -> list[Any]:

@@ -334,7 +334,7 @@ class PythonVectorEnv(RenderedVectorEnv):
                 raise ValueError("a level or a length is negative")
             replica.set_env_state(np.arange(count), states)
             for i, env in enumerate(replica.envs):
-                if env.episode_length >= env.max_episode_steps:
+                if not env.fits_length(env.episode_length + 1):
                     raise ValueError(f"the episode of state {i} is too long")
                 if not env.fits_space(env.observe()):
                     raise ValueError(f"the observation of state {i} does not fit the observation space")

@@ -6,6 +6,7 @@ in one process or in several (`PythonWorld.num_workers`). examples/custom_world.
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,8 +33,9 @@ class PythonEnv(RenderedEnv):
         level: The level of this episode.
         np_random: The only source of randomness that may be used.
         max_episode_steps: An episode is truncated after this many steps.
-        extra_infos: Entries of the infos in addition to those of every world, such as `possible`: arrays whose dtypes
-            and shapes never change. An array with an entry per skill becomes a dict in single environments.
+        extra_infos: Entries of the infos in addition to those of every world, such as `possible`: arrays that
+            `__init__` sets, and whose dtypes and shapes never change. An array with an entry per skill becomes a dict
+            in single environments.
     """
 
     observation_space: spaces.Space[Any]
@@ -90,6 +92,12 @@ class PythonEnv(RenderedEnv):
         Raises ValueError if the state is damaged.
         """
 
+    def fits_length(self, steps: int) -> bool:
+        """Whether a restored episode may have this many steps. Where a subclass overrides `is_truncated`, no maximum is
+        known."""
+        has_maximum = type(self).is_truncated is PythonEnv.is_truncated
+        return steps >= 0 and (not has_maximum or steps <= self.max_episode_steps)
+
     def fits_space(self, obs: Any) -> bool:
         """Whether a restored state may have this observation. Floats may be outside the bounds of the space, which
         many environments only estimate."""
@@ -137,14 +145,16 @@ class PythonEnv(RenderedEnv):
         self.running = True
         if self.render_mode == "human":
             self.render()
-        return self.observe(), self._info()
+        return copy(self.observe()), self._info()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         action = checks.check_single_action(action, self.action_space, self.world.actions)
-        return (*self.take_step(action), self._info())
+        obs, reward, terminated, truncated = self.take_step(action)
+        return copy(obs), reward, terminated, truncated, self._info()
 
     def take_step(self, action: Any) -> tuple[Any, float, bool, bool]:
-        """`step` with a checked action, an integer or an array of a Box, and without an info, which takes time."""
+        """`step` with a checked action, an integer or an array of a Box. What takes time is left out: an info, and a
+        copy of the observation, which may be a part of `state`."""
         if not self.running:
             raise ResetNeeded("call reset() before the first step() and after an episode has ended")
         reward, terminated = self.advance(action)

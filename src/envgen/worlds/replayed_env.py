@@ -28,11 +28,14 @@ class ReplayedEnv(PythonEnv):
         """
         raise NotImplementedError
 
+    def fits_length(self, steps: int) -> bool:
+        return 0 <= steps <= self.max_episode_steps  # the number of `actions`
+
     def on_restore(self) -> None:
         length, expected = self.episode_length, self.achievements
         self.achievements = np.zeros_like(expected)
         self.begin_again()
-        if not 0 <= length <= self.max_episode_steps:
+        if not self.fits_length(length):
             raise ValueError(f"an episode cannot have {length} steps")
         total = 0.0
         for k, action in enumerate(self.state["actions"][:length]):

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.designers.baselines import random_level
 from envgen.designers.ued import mutate
-from envgen.worlds.level_space import setting_values
+from envgen.worlds.level_space import random_level, setting_values
 from envgen.worlds.walker import terrain
 from envgen.worlds.walker.held_out import HELD_OUT_LEVELS, POET_LEVELS, SUITES, extremely_challenging
 from envgen.worlds.walker.level import WalkerLevel
