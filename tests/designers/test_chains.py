@@ -116,6 +116,22 @@ def test_skills_without_prerequisites_stay_granted_until_the_original():
     assert [level.to_overrides() for level in chain] == [{"planks": 2, "river": "none"}, {"planks": 4}, {}]
 
 
+class KitchenLevel(Level):
+    tools: tuple[Literal["knife", "oven"], ...] = ()
+    """Tools at hand."""
+
+    @property
+    def granted_skills(self) -> tuple[str, ...]:
+        return ("make_knife",) * ("knife" in self.tools) + ("build_oven",) * ("oven" in self.tools)
+
+
+def test_the_items_of_a_list_are_withdrawn_one_by_one():
+    skills = (Skill("mine"), Skill("make_knife", ("mine",)), Skill("build_oven", ("make_knife",)),
+              Skill("bake", ("build_oven", "make_knife")))  # fmt: skip
+    chain = derive_chain("bake", KitchenLevel, skills, {"bake": {"tools": ["knife", "oven"]}})
+    assert [level.tools for level in chain] == [("knife", "oven"), ("oven",), ()]
+
+
 class ForestLevel(Level):
     axes: int = Field(default=0, ge=0, le=1)
     """Axes at hand."""

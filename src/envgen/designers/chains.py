@@ -206,10 +206,22 @@ class _ChainBuilder:
         default, *others = self.space.get(setting, (None,))
         return [default, *others] if isinstance(default, str) else []
 
+    def without(self, setting: str, skill: str) -> Any:
+        """The value of a setting without what grants the skill: of a list, the other items; None if nothing is left."""
+        value = self.settings[setting]
+        if skill not in self.grants(setting):
+            return value
+        if isinstance(value, list | tuple):
+            kept = [item for item in value if skill not in self.grants(setting, [item])]
+            if kept and skill not in self.grants(setting, kept):
+                return kept
+        return None
+
     def withdraw(self, skill: str) -> None:
         """Remove what grants the skill, and add the settings of its own level, except what is already withdrawn."""
         self.withdrawn.add(skill)
-        self.settings = {name: value for name, value in self.settings.items() if skill not in self.grants(name)}
+        without = {name: self.without(name, skill) for name in self.settings}
+        self.settings = {name: value for name, value in without.items() if value is not None}
         for setting, value in self.skill_settings(skill).items():
             granted = self.grants(setting, value)
             if self.withdrawn.intersection(granted):
