@@ -84,6 +84,35 @@ def test_wrong_flags_are_named(words, message):
         parse_flags(words)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seed", "0,00"], "seed=0 and seed=00 have the same settings"),
+        (
+            ["--seed", "0:2", "--ppo.learning-rate", "1e-4,0.0001"],
+            "seed=0,ppo.learning-rate=1e-4 and seed=0,ppo.learning-rate=0.0001 have",
+        ),
+        (["--cycles", "4,4.0"], "cycles=4 and cycles=4.0 have the same settings"),
+    ],
+)
+def test_equal_numbers_that_are_written_differently_are_refused(words, message):
+    with pytest.raises(SweepError, match=message):
+        parse_flags(words).planned_runs()
+
+
+def test_different_values_are_no_equal_numbers():
+    words = ["--x", "1,true,nan,inf,1e-400,9007199254740993,9007199254740992", "--device", "cpu,cuda"]
+    assert len(parse_flags(words).planned_runs()) == 14
+
+
+@pytest.mark.parametrize("memory", ["1e300", "0", "1e-9", "nan"])
+def test_the_memory_of_a_run_is_within_bounds(monkeypatch, capsys, memory):
+    monkeypatch.setattr("sys.argv", ["envgen", "sweep", "crafter", "--memory-per-run", memory, "--dry-run"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "memory_per_run: Input should be" in capsys.readouterr().err
+
+
 def test_a_grid_that_is_too_large_is_refused_before_it_is_built():
     with pytest.raises(SweepError, match="this sweep has 100,000,000 runs, more than 10,000"):
         parse_flags(["--seed", "0:10000", "--cycles", "0:10000"]).planned_runs()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from envgen.api import train
+from envgen.cli.sweep import check_run
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.store import read_progress
 from envgen.sweep.engines.engine import Job, start_process
@@ -40,8 +41,8 @@ class NoDisplay:
 
 
 def make_sweep(folder: Path, **options: str) -> Sweep:
-    plan = PlannedRun("run", "train", {**OPTIONS, **options})
-    return Sweep(folder, open_runs(folder, [plan], [{"world": "crafter", "seed": 0, "plan": PLAN}]))
+    request = check_run(PlannedRun("run", "train", OPTIONS))
+    return Sweep(folder, open_runs(folder, [PlannedRun("run", "train", {**OPTIONS, **options})], [request]))
 
 
 def wait_for(condition) -> None:
@@ -81,7 +82,7 @@ def process_of(folder: Path) -> int:
             words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
         except OSError:
             continue
-        if words[1:3] == [b"-m", b"envgen"] and os.fsencode(folder) in words:
+        if b"-m" in words[1:3] and os.fsencode(folder) in words:  # after -P, if there is one
             return int(entry.name)
     raise AssertionError(f"no process works in {folder}")
 
@@ -134,6 +135,18 @@ def test_ctrl_c_lets_runs_write_their_checkpoints(tmp_path):
     assert checkpoint is not None
     assert checkpoint.values["progress_bytes"] == (run / "progress.jsonl").stat().st_size  # nothing is lost
     assert not (tmp_path / "out" / "seed=1").exists()
+
+
+def test_a_run_has_the_working_directory_of_the_sweep(tmp_path):
+    folder = tmp_path / "directory"
+    job = Job("x", ("train", "my_world:World", "--folder", "y"), tmp_path / "x", cwd=folder)
+    with pytest.raises(SweepError, match=f"its working directory {folder} does not exist on"):
+        start_process(job)
+    assert not job.folder.exists()
+    folder.mkdir()
+    (folder / "my_world.py").write_text("raise ImportError('the right module')")
+    assert start_process(job).wait(TIMEOUT) != 0
+    assert "the right module" in job.log_file.read_text()
 
 
 @pytest.mark.parametrize("safe_path", [False, True])

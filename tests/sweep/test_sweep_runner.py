@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 from collections import deque
 from contextlib import suppress
@@ -12,8 +13,9 @@ from rich.console import Console
 
 from envgen.console import terminal
 from envgen.errors import EnvgenError
+from envgen.runs.store import lock_folder
 from envgen.sweep.display import SweepDisplay
-from envgen.sweep.engines.engine import Engine, EngineBusyError, JobEnd
+from envgen.sweep.engines.engine import LOG, Engine, EngineBusyError, JobEnd
 from envgen.sweep.grid import PlannedRun, SweepError
 from envgen.sweep.runner import Sweep, check_runs, locked, open_runs, read_peak_memory
 
@@ -28,7 +30,7 @@ class ScriptedEngine(Engine):
 
     def __init__(self, script, room=2):
         self.script = {name: deque(ends) for name, ends in script.items()}
-        self.room, self.running, self.started = room, [], []
+        self.room, self.running, self.started, self.requests = room, [], [], {}
         self.interrupted = self.killed = False
 
     def has_room(self):
@@ -50,6 +52,8 @@ class ScriptedEngine(Engine):
                 end = -9
             job.folder.mkdir(exist_ok=True, parents=True)
             if end == 0:
+                entry = {"format": 2, "request": self.requests[job.name]}
+                (job.folder / "run.json").write_text(json.dumps(entry))
                 (job.folder / "summary.json").write_text(json.dumps(SUMMARY))
             elif end == 2:
                 with job.log_file.open("a") as log:
@@ -70,6 +74,11 @@ class ScriptedEngine(Engine):
     @property
     def peak_memory(self):
         return 7
+
+
+def run_sweep(runs, engine, display=None, **settings):
+    engine.requests = {run.name: run.request for run in runs}
+    return Sweep(runs[0].folder.parent, runs, **settings).run(engine, display or Messages())
 
 
 class Messages:
@@ -103,7 +112,7 @@ def write_run(folder, request, finished=True):
 def test_all_runs_are_started_as_there_is_room(tmp_path):
     runs = make_runs(tmp_path, "a", "b", "c")
     engine, display = ScriptedEngine({}, room=1), Messages()
-    assert Sweep(tmp_path, runs).run(engine, display)
+    assert run_sweep(runs, engine, display)
     assert engine.started == ["a", "b", "c"]
     assert [run.state for run in runs] == ["finished"] * 3
     assert runs[0].result == ("final score %", 12.0)
@@ -116,14 +125,16 @@ def test_the_measured_memory_is_kept_by_engines_that_measure_none(tmp_path, monk
     sweep = Sweep(tmp_path, runs)
     sweep.save(5)
     monkeypatch.setattr(ScriptedEngine, "peak_memory", None)
-    assert sweep.run(ScriptedEngine({}, room=1), Messages())
+    engine = ScriptedEngine({}, room=1)
+    engine.requests = {"a": runs[0].request}
+    assert sweep.run(engine, Messages())
     assert read_peak_memory(tmp_path) == 5
 
 
 def test_a_measurement_that_cannot_be_stored_ends_no_runs(tmp_path):
     (tmp_path / "sweep.json").mkdir()  # nothing can be written in its place
     runs, display = make_runs(tmp_path, "a", "b"), Messages()
-    assert Sweep(tmp_path, runs).run(ScriptedEngine({}, room=1), display)
+    assert run_sweep(runs, ScriptedEngine({}, room=1), display)
     assert [run.state for run in runs] == ["finished"] * 2
     assert display.messages[0].startswith(f"cannot write {tmp_path / 'sweep.json'}")
 
@@ -145,7 +156,7 @@ class BusyEngine(ScriptedEngine):
 def test_a_scheduler_that_is_busy_gets_no_more_jobs_for_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr("envgen.sweep.runner.FIRST_PAUSE_SECONDS", 0.01)
     runs, display = make_runs(tmp_path, "a", "b", "c"), Messages()
-    assert Sweep(tmp_path, runs, retries=0).run(BusyEngine(5), display)
+    assert run_sweep(runs, BusyEngine(5), display, retries=0)
     assert [(run.state, run.num_failures) for run in runs] == [("finished", 0)] * 3
     assert display.messages == ["the run a cannot be submitted: timed out; trying again for an hour"]
 
@@ -154,7 +165,7 @@ def test_a_scheduler_that_stays_busy_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr("envgen.sweep.runner.FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr("envgen.sweep.runner.MAX_PAUSE_SECONDS", 0.1)
     runs = make_runs(tmp_path, "a")
-    assert Sweep(tmp_path, runs, retries=0).run(BusyEngine(1000), Messages())
+    assert run_sweep(runs, BusyEngine(1000), retries=0)
     assert (runs[0].state, runs[0].reason) == ("failed", "the run a cannot be submitted: timed out")
 
 
@@ -166,7 +177,7 @@ def test_an_error_of_a_run_that_is_stopped_is_listed(tmp_path):
     runs = make_runs(tmp_path, "a")
     engine, signals = Failing({"a": []}), deque([signal.SIGTERM])
     display = Messages(lambda: signals and engine.started and signal.raise_signal(signals.pop()))
-    assert not Sweep(tmp_path, runs).run(engine, display)
+    assert not run_sweep(runs, engine, display)
     assert (runs[0].state, runs[0].reason) == ("failed", "the disk is full")
 
 
@@ -174,7 +185,7 @@ def test_finished_runs_are_skipped(tmp_path):
     write_run(tmp_path / "a", {"world": "crafter", "seed": "a", "plan": PLAN})
     runs = make_runs(tmp_path, "a", "b")
     engine = ScriptedEngine({})
-    assert Sweep(tmp_path, runs).run(engine, Messages())
+    assert run_sweep(runs, engine)
     assert engine.started == ["b"]
 
 
@@ -192,23 +203,93 @@ def test_a_run_is_finished_once_its_reference_episodes_are_played(tmp_path, epis
 def test_a_failed_run_is_retried_once_and_listed_with_its_error(tmp_path):
     runs = make_runs(tmp_path, "a", "b", "c")
     engine = ScriptedEngine({"a": [2, 2], "b": [2, 0]})
-    assert Sweep(tmp_path, runs).run(engine, Messages())
+    assert run_sweep(runs, engine)
     assert [run.state for run in runs] == ["failed", "finished", "finished"]
     assert engine.started.count("a") == engine.started.count("b") == 2
     assert runs[0].reason == "the disk is full"
 
 
+def test_a_run_that_was_trained_with_other_settings_has_failed(tmp_path):
+    """On a node with other files, for example."""
+    runs = make_runs(tmp_path, "a", "b")
+    engine = ScriptedEngine({})
+    requests = {"a": {**runs[0].request, "plan": {**PLAN, "cycles": 2}}, "b": runs[1].request}
+    engine.start = lambda job: (engine.requests.update(requests), ScriptedEngine.start(engine, job))
+    assert run_sweep(runs, engine)
+    assert [run.state for run in runs] == ["failed", "finished"]
+    assert engine.started == ["a", "b"]  # a second attempt in the same folder would fail too
+    assert runs[0].reason.startswith("it was trained with other settings than planned: plan.cycles 1 (now 2); check")
+
+
+def test_a_run_in_a_queue_runs_once_its_log_is_opened(tmp_path, monkeypatch):
+    monkeypatch.setattr("envgen.sweep.runner.DISPLAY_SECONDS", 0.0)
+
+    class Queue(ScriptedEngine):
+        has_queue = True
+
+        def poll(self):
+            polls.append([run.state for run in runs])
+            if len(polls) == 3:
+                runs[0].folder.mkdir()
+                (runs[0].folder / LOG).touch()
+            return super().poll() if len(polls) > 4 else []
+
+    runs, polls, display = make_runs(tmp_path, "a"), [], Messages()
+    assert run_sweep(runs, Queue({}), display)
+    assert display.events == [("a", "queued"), ("a", "running"), ("a", "finished")]
+    assert polls[:4] == [["waiting"], ["queued"], ["queued"], ["running"]]
+    assert runs[0].started is not None
+
+
+@pytest.mark.parametrize("writes_checkpoint", [True, False])
+def test_the_process_of_a_lost_job_may_still_write_a_checkpoint(tmp_path, writes_checkpoint):
+    """It can outlive its worker."""
+    runs = make_runs(tmp_path, "a")
+    runs[0].folder.mkdir()
+    locks, folder = [lock_folder(runs[0].folder)], runs[0].folder
+
+    def end_process():
+        if len(updates) == 3:
+            if writes_checkpoint:
+                (folder / "checkpoints" / "00000001").mkdir(parents=True)
+            locks.pop().close()
+        updates.append(runs[0].state)
+
+    updates = []
+    engine, display = ScriptedEngine({"a": [None, 0]}), Messages(end_process)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("envgen.sweep.runner.DISPLAY_SECONDS", 0.0)
+        run_sweep(runs, engine, display)
+    assert (runs[0].state, runs[0].num_lost, runs[0].num_failures) == ("finished", 1, 0 if writes_checkpoint else 1)
+    assert engine.started == ["a", "a"]
+
+
+def test_a_notice_of_the_engine_is_shown_first(tmp_path):
+    engine, display = ScriptedEngine({}), Messages()
+    engine.notice = "a run needs 2 CPUs"
+    run_sweep(make_runs(tmp_path, "a"), engine, display)
+    assert display.messages == ["a run needs 2 CPUs"]
+
+
+def test_a_later_command_keeps_the_runs_of_earlier_ones_in_the_file(tmp_path):
+    for name in ("a", "b", "c"):
+        run_sweep(make_runs(tmp_path, name), ScriptedEngine({}))
+        shutil.rmtree(tmp_path / "b", ignore_errors=True)
+    entries = json.loads((tmp_path / "sweep.json").read_text())["runs"]
+    assert entries == {name: {"command": "train", "args": ["--seed", name]} for name in ("a", "c")}
+
+
 def test_a_run_that_ends_without_a_result_has_failed(tmp_path):
     runs = make_runs(tmp_path, "a")
     engine = ScriptedEngine({"a": [1]})
-    Sweep(tmp_path, runs, retries=0).run(engine, Messages())
+    run_sweep(runs, engine, retries=0)
     assert runs[0].state == "failed"
     assert runs[0].reason == "exit code 1"
 
 
 def test_the_reason_of_a_failure_is_that_of_the_last_attempt(tmp_path):
     runs = make_runs(tmp_path, "a")
-    Sweep(tmp_path, runs, retries=1).run(ScriptedEngine({"a": [2, 3]}), Messages())
+    run_sweep(runs, ScriptedEngine({"a": [2, 3]}), retries=1)
     assert (runs[0].state, runs[0].reason) == ("failed", "ImportError: no such module")
 
 
@@ -237,7 +318,7 @@ def test_a_closed_terminal_does_not_keep_the_runs_from_ending(tmp_path):
     runs = make_runs(tmp_path, "a")
     engine = ScriptedEngine({"a": []})
     signals = deque([signal.SIGHUP])
-    assert not Sweep(tmp_path, runs, retries=0).run(engine, Display(Console(file=Terminal()), live=False))
+    assert not run_sweep(runs, engine, Display(Console(file=Terminal()), live=False), retries=0)
     assert engine.interrupted
     assert runs[0].state == "interrupted"
 
@@ -251,14 +332,14 @@ def test_a_sweep_goes_on_when_the_reader_of_its_output_has_ended(tmp_path):
         console.file = output
         with pytest.raises(BrokenPipeError):  # and not SystemExit, as with rich's own console
             console.print("hello")
-        assert Sweep(tmp_path, runs).run(ScriptedEngine({}), SweepDisplay(console, live=False))
+        assert run_sweep(runs, ScriptedEngine({}), SweepDisplay(console, live=False))
     assert [run.state for run in runs] == ["finished", "finished"]
 
 
 def test_a_killed_run_is_resumed_as_long_as_it_advances(tmp_path):
     runs = make_runs(tmp_path, "a", "b")
     engine = ScriptedEngine({"a": ["advance", "advance", "advance", None, 0], "b": [-9, None]})
-    Sweep(tmp_path, runs).run(engine, Messages())
+    run_sweep(runs, engine)
     assert [run.state for run in runs] == ["finished", "failed"]
     assert (engine.started.count("a"), engine.started.count("b")) == (5, 2)
     assert (runs[0].num_lost, runs[1].num_failures) == (4, 2)
@@ -270,7 +351,7 @@ def test_the_longest_runs_start_first(tmp_path):
     runs = open_runs(tmp_path, plans("a", "b", "c"), requests)
     write_run(tmp_path / "d", {"world": "crafter", "seed": 9, "plan": PLAN})
     engine = ScriptedEngine({}, room=1)
-    Sweep(tmp_path, runs).run(engine, Messages())
+    run_sweep(runs, engine)
     assert engine.started == ["b", "c", "a"]
 
 
@@ -280,7 +361,7 @@ def test_a_signal_stops_all_runs_and_starts_no_more(tmp_path, number):
     engine = ScriptedEngine({"a": [], "b": []})
     signals = deque([number])
     display = Messages(lambda: os.kill(os.getpid(), signals.pop()) if signals and len(engine.started) == 2 else None)
-    assert not Sweep(tmp_path, runs).run(engine, display)
+    assert not run_sweep(runs, engine, display)
     assert engine.interrupted
     assert not engine.killed
     assert [run.state for run in runs] == ["interrupted", "interrupted", "waiting"]
@@ -323,7 +404,7 @@ def test_a_sweep_that_ignores_the_end_of_its_terminal_goes_on(tmp_path, monkeypa
     try:
         runs = make_runs(tmp_path, "a")
         display = Messages(lambda: signal.raise_signal(signal.SIGHUP))
-        assert Sweep(tmp_path, runs).run(ScriptedEngine({}), display)
+        assert run_sweep(runs, ScriptedEngine({}), display)
     finally:
         signal.signal(signal.SIGHUP, previous)
 

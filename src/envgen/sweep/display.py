@@ -15,7 +15,9 @@ from envgen.text import printable
 
 from .runner import SweepRun
 
-COLORS = {"running": "cyan", "finished": "green", "failed": "red", "interrupted": "yellow", "waiting": "dim"}
+COLORS = {
+    "running": "cyan", "finished": "green", "failed": "red", "interrupted": "yellow", "queued": "dim", "waiting": "dim",
+}  # fmt: skip
 ORDER = tuple(COLORS)
 BAR_WIDTH = 20
 MAX_REASON_CHARS = 80
@@ -74,7 +76,8 @@ def table(runs: Sequence[SweepRun], bars: bool = False) -> Table:
     for name in (unit, "time", label):
         grid.add_column(name, justify="right")
     for run in runs:
-        total, steps = run.planned_steps or 0, run.steps if run.state != "waiting" or run.num_lost else 0
+        has_steps = run.state not in ("waiting", "queued") or run.num_lost
+        total, steps = run.planned_steps or 0, run.steps if has_steps else 0
         bar = [ProgressBar(max(total, 1), min(steps, total), width=BAR_WIDTH, complete_style="green")] if bars else []
         result, seconds = results[run.name], run.seconds_so_far
         grid.add_row(
@@ -92,6 +95,8 @@ def _describe(run: SweepRun) -> str:
         return ", ".join(["finished", *results])
     if run.state == "waiting":
         return f"{'resumed' if run.num_lost and not run.num_failures else 'started again'} after: {run.reason}"
+    if run.state == "queued":
+        return "queued"
     if run.state == "running" and (run.num_lost or run.num_failures or run.steps):
         return "running again"  # from its last checkpoint, which may be earlier than its last progress
     return f"{run.state}: {run.reason}" if run.reason else run.state

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,11 @@ class SweepSpec:
         for name, number in Counter(names).items():
             if number > 1:
                 raise SweepError(f"{number} runs of this sweep have the same options ({name}); leave one of them out")
+        first: dict[frozenset[tuple[str, Any]], str] = {}
+        for name, run in zip(names, options, strict=True):
+            other = first.setdefault(frozenset((option, _as_number(value)) for option, value in run.items()), name)
+            if other != name:
+                raise SweepError(f"{other} and {name} have the same settings; leave one of them out")
         return [PlannedRun(name, self.command, run) for name, run in zip(names, options, strict=True)]
 
 
@@ -112,6 +118,15 @@ def name_runs(runs: Sequence[Mapping[str, Value]]) -> list[str]:
 def _as_name(value: Value) -> str:
     words = (str(value).lower(),) if isinstance(value, bool) else (value,) if isinstance(value, str) else value
     return "+".join(UNSAFE.sub("-", word).strip("-") or "-" for word in words)
+
+
+def _as_number(value: Value) -> int | float | Value:
+    """The number that a value stands for, such as 0.0001 for 1e-4; other values as they are."""
+    for kind in (int, float):
+        if isinstance(value, str):
+            with suppress(ValueError):
+                return kind(value)
+    return str(value) if isinstance(value, bool) else value  # True would equal 1
 
 
 def _negated(option: str) -> str:

@@ -38,10 +38,11 @@ from envgen.text import printable
 from .engines.engine import LOG, Engine, EngineBusyError, Job, JobEnd
 from .grid import PlannedRun, SweepError
 
-State = Literal["waiting", "running", "finished", "failed", "interrupted"]
+State = Literal["waiting", "queued", "running", "finished", "failed", "interrupted"]
 
 FILE = "sweep.json"
 POLL_SECONDS = 0.2
+LOST_SECONDS = 60.0  # within which the process of a lost job writes its checkpoint
 DISPLAY_SECONDS = 1.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0  # between attempts to start runs, while an engine takes none
 MAX_PAUSE_SECONDS = 3600.0  # of all of them together
@@ -62,7 +63,7 @@ class SweepRun(RunFiles):
         self.reason = ""  # why it failed last
         self.started: float | None = None
         self._mark: object = None
-        self._log_start = 0  # size of the log before the last start
+        self._log_start = self._log_time = 0  # size and time of the log before the last start
 
     @property
     def is_finished(self) -> bool:
@@ -101,9 +102,20 @@ class SweepRun(RunFiles):
         self.state, self.reason = "finished", ""
         self.__dict__.pop("summary", None)  # it has just been written
 
-    def begin(self) -> None:
-        self.state, self.started, self._mark = "running", time.monotonic(), self._progress_mark()
-        self._log_start = self._log_size()
+    def begin(self, is_queued: bool) -> None:
+        self._mark = self._progress_mark()
+        self._log_start, self._log_time = self._log_status()
+        if is_queued:
+            self.state = "queued"
+        else:
+            self.set_running()
+
+    def set_running(self) -> None:
+        self.state, self.started = "running", time.monotonic()
+
+    def has_left_queue(self) -> bool:
+        """Whether a queued run has been started: its log is then opened, which changes the time of the file."""
+        return self._log_status()[1] != self._log_time
 
     def has_advanced(self) -> bool:
         """Whether the run has saved anything since it was started."""
@@ -113,11 +125,23 @@ class SweepRun(RunFiles):
         files = (*self.folder.glob("checkpoints/[0-9]*"), *self.folder.glob("cycles/*/*.json"))
         return sorted(str(file.relative_to(self.folder)) for file in files)
 
-    def _log_size(self) -> int:
+    def is_in_use(self) -> bool:
+        """Whether a process works in the run directory."""
+        if not (self.folder / "lock").exists():
+            return False
         try:
-            return (self.folder / LOG).stat().st_size
+            lock_folder(self.folder).close()
+        except RunError:
+            return True
+        return False
+
+    def _log_status(self) -> tuple[int, int]:
+        """The size of the log and the time of its last change."""
+        try:
+            status = (self.folder / LOG).stat()
         except OSError:
-            return 0
+            return 0, 0
+        return status.st_size, status.st_mtime_ns
 
     def last_log_line(self) -> str:
         """The error that the run has printed last since it was started, or its last line."""
@@ -162,17 +186,20 @@ class Sweep:
             run.plan.command, *run.plan.args(), *self.extra_args.get(run.plan.name, ()), "--folder", str(run.folder)
         )  # fmt: skip
         safe_path = sys.path[0] not in ("", os.getcwd())  # as in this process
-        return Job(run.name, args, run.folder, self.threads, self.gpus, safe_path=safe_path)
+        return Job(run.name, args, run.folder, self.threads, self.gpus, cwd=Path.cwd(), safe_path=safe_path)
 
     def run(self, engine: Engine, display: Display) -> bool:
         """Run to the end. Returns False if the user has stopped it."""
         waiting = sorted(self.unfinished, key=lambda run: -run.remaining_steps)  # the longest first
         running: dict[str, SweepRun] = {}
+        lost: dict[JobEnd, float] = {}  # with the time after which their processes are no longer waited for
         last_display, pause = float("-inf"), Pause()
+        if engine.notice:
+            display.message(engine.notice)
         with stop_requests() as stop:
             is_stopping = False
             while running or (waiting and not is_stopping):
-                for end in engine.poll():
+                for end in self._ends(engine, running, lost):
                     run = running.pop(end.name)
                     self._record(run, end, is_stopping)
                     if run.state == "waiting":
@@ -199,16 +226,34 @@ class Sweep:
                         waiting.append(run)
                     display.update(self.runs, run)
                 if time.monotonic() - last_display >= DISPLAY_SECONDS:
+                    for run in running.values():
+                        if run.state == "queued" and run.has_left_queue():
+                            run.set_running()
+                            display.update(self.runs, run)
                     display.update(self.runs)
                     last_display = time.monotonic()
                 stop.wait(POLL_SECONDS)
         display.update(self.runs)
         return not is_stopping
 
+    def _ends(self, engine: Engine, running: Mapping[str, SweepRun], lost: dict[JobEnd, float]) -> list[JobEnd]:
+        """The jobs that have ended. The process of a lost job may outlive its worker and still write a checkpoint."""
+        now, ends = time.monotonic(), []
+        for end in engine.poll():
+            if end.code is None:
+                lost[end] = now + LOST_SECONDS
+            else:
+                ends.append(end)
+        for end, deadline in list(lost.items()):
+            if now >= deadline or not running[end.name].is_in_use():
+                del lost[end]
+                ends.append(end)
+        return ends
+
     def _start(
         self, run: SweepRun, engine: Engine, running: dict[str, SweepRun], pause: "Pause", display: Display
     ) -> None:
-        run.begin()
+        run.begin(engine.has_queue)
         try:
             engine.start(self.job(run))
         except EngineBusyError as error:
@@ -231,10 +276,13 @@ class Sweep:
     def _record(self, run: SweepRun, end: JobEnd, is_stopping: bool) -> None:
         """Decide what follows from the end of a job."""
         if end.code == 0 and run.is_finished:
-            run.set_finished()
+            if problem := _find_other_settings(run):
+                run.state, run.reason = "failed", problem
+            else:
+                run.set_finished()
             return
         was_killed = end.code is None or end.code < 0 or end.code == INTERRUPTED  # or lost its machine
-        error = run.last_log_line() or f"exit code {end.code}"
+        error = end.reason or run.last_log_line() or f"exit code {end.code}"
         if is_stopping and (was_killed or end.code == 0):
             run.state = "interrupted"
         elif is_stopping:  # it could not write its checkpoint, for example
@@ -249,9 +297,24 @@ class Sweep:
             self._record_failure(run, error)
 
     def save(self, peak_memory: int | None) -> None:
-        """Write sweep.json."""
-        entries = {run.name: {"command": run.plan.command, "args": run.plan.args()} for run in self.runs}
-        write_json(self.folder / FILE, {"runs": entries, "peak_memory": peak_memory})
+        """Write sweep.json. The runs of earlier commands stay in it as long as they exist."""
+        file = self.folder / FILE
+        earlier = (get_path(read_json(file), "runs") if file.is_file() else None) or {}
+        existing = {name: entry for name, entry in earlier.items() if (self.folder / name / "run.json").is_file()}
+        own = {run.name: {"command": run.plan.command, "args": run.plan.args()} for run in self.runs}
+        write_json(file, {"runs": existing | own, "peak_memory": peak_memory})
+
+
+def _find_other_settings(run: SweepRun) -> str:
+    """Settings with which a run was trained in place of those planned, as on a node that has other files."""
+    try:
+        changes = differences(run.request, read_request(run.folder)[0])
+    except RunError as error:
+        return str(error)
+    if not changes:
+        return ""
+    advice = "check that its machine has the same files and version of envgen, and remove the folder of the run"
+    return f"it was trained with other settings than planned: {', '.join(changes)}; {advice}"
 
 
 class Pause:

@@ -21,7 +21,7 @@ class SweepSettings(Settings):
     """Cores and threads of each run."""
     gpus: Annotated[int, Field(ge=0)] = 0
     """GPUs of each run. Add --device cuda to use them."""
-    memory_per_run: float | None = Field(default=None, gt=0)
+    memory_per_run: float | None = Field(default=None, ge=0.001, le=100_000)
     """Memory of each run in GB. By default it is measured on this machine, and not requested from Slurm or Ray."""
     retries: Annotated[int, Field(ge=0)] = 1
     """How many times a failed run is started again."""

@@ -1,6 +1,7 @@
 """The interface of engines, which start the runs of a sweep somewhere, and what they share: the process of a run."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ class Job:
     threads: int = 1
     gpus: int = 0
     env: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None  # the working directory of the run; by default that of the process that starts it
     safe_path: bool = False  # modules in the current directory do not hide others of the same name
 
     @property
@@ -52,6 +54,8 @@ class Engine(ABC):
     """Starts jobs and reports their ends. All its methods are called from one thread and return at once."""
 
     name: ClassVar[str]
+    has_queue: ClassVar[bool] = False  # whether a job that was started may have to wait until it runs
+    notice: str = ""  # what the user should know before the first job starts
 
     @abstractmethod
     def has_room(self) -> bool:
@@ -89,12 +93,18 @@ def start_process(job: Job, cores: Sequence[int] = ()) -> subprocess.Popen[bytes
         **os.environ, **dict.fromkeys(THREAD_VARIABLES, str(job.threads)), "PYTHONUNBUFFERED": "1", **job.env,
     }  # fmt: skip
     program = [sys.executable, child.__file__, str(os.getpid()), ",".join(map(str, cores)), str(job.folder / "lock")]
+    if job.cwd is not None and not job.cwd.is_dir():
+        raise SweepError(
+            f"cannot start the run {job.name}: its working directory {job.cwd} does not exist on {platform.node()}; "
+            "start the sweep in a directory that all nodes share"
+        )
     try:
         job.folder.mkdir(parents=True, exist_ok=True)
         with open_regular(job.log_file, "ab") as log:
+            os.utime(job.log_file)  # the sweep sees that the job is no longer queued
             return subprocess.Popen(
                 [*program, sys.executable, *(["-P"] if job.safe_path else []), "-m", "envgen", *job.args],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=job.cwd,
                 start_new_session=True,  # Ctrl-C in the terminal reaches the sweep alone, which asks its runs to end
             )  # fmt: skip
     except OSError as error:

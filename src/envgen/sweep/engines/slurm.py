@@ -82,6 +82,7 @@ class SubmititEngine(Engine):
     """
 
     name = "submitit"
+    has_queue = True
 
     def __init__(
         self, folder: Path, workers: int | None = None, threads: int = 1, gpus: int = 0, memory: int | None = None,
