@@ -35,31 +35,36 @@ def training_section(brief: Brief) -> str:
         "from 50% to 100%."
     )
     if facts is not None:
-        steps_per_level = facts.level_steps // (brief.levels_per_cycle or brief.num_levels)
-        when = "at the same time, in the same batches, " if facts.mixed else "then "
-        lines.append(
-            f"- Each cycle has {facts.level_steps:,} steps in the levels, shared according to their weights, and {when}"
-            f"{facts.original_steps:,} steps in the real game. With equal weights, a level gets "
-            f"{steps_per_level:,} steps: 100 episodes of {steps_per_level // 100:,} steps, for example."
-        )
-        if facts.final_steps:
-            lines.append(f"- After the last cycle, it trains for {facts.final_steps:,} steps in the real game.")
-        lines.append(f"- It plays {facts.num_envs} environments side by side and observes {facts.observation}.")
-        lines += _discount(facts)
-        memory = f"It remembers earlier steps of the episode ({facts.memory})" if facts.memory else "It has no memory"
-        lines.append(f"- {memory}.")
-        if facts.practice_share:
-            which = "those that play the real game" if facts.mixed else "its environments"
-            lines.append(
-                f"- Of {which}, {100 * facts.practice_share:.0f}% are for practice: their episodes start from states "
-                "of its own earlier episodes, shortly before a success that is rare."
-            )
-        if facts.is_pretrained:
-            lines.append("- It starts with the weights of a trained policy.")
+        lines += _training_lines(brief, facts)
     possible = None if brief.original_skills is None else brief.original_skills()
     if possible is not None and (impossible := [skill.name for skill in brief.skills if skill.name not in possible]):
         lines.append(f"- These skills are only possible in levels, not in the real game: {', '.join(impossible)}.")
     return "\n".join(["## The agent and its training", *lines])
+
+
+def _training_lines(brief: Brief, facts: TrainingFacts) -> list[str]:
+    steps_per_level = facts.level_steps // (brief.levels_per_cycle or brief.num_levels)
+    when = "at the same time, in the same batches, " if facts.mixed else "then "
+    lines = [
+        f"- Each cycle has {facts.level_steps:,} steps in the levels, shared according to their weights, and {when}"
+        f"{facts.original_steps:,} steps in the real game. With equal weights, a level gets "
+        f"{steps_per_level:,} steps: 100 episodes of {steps_per_level // 100:,} steps, for example."
+    ]
+    if facts.final_steps:
+        lines.append(f"- After the last cycle, it trains for {facts.final_steps:,} steps in the real game.")
+    lines.append(f"- It plays {facts.num_envs} environments side by side and observes {facts.observation}.")
+    lines += _discount(facts)
+    memory = f"It remembers earlier steps of the episode ({facts.memory})" if facts.memory else "It has no memory"
+    lines.append(f"- {memory}.")
+    if facts.practice_share:
+        which = "those that play the real game" if facts.mixed else "its environments"
+        lines.append(
+            f"- Of {which}, {100 * facts.practice_share:.0f}% are for practice: their episodes start from states "
+            "of its own earlier episodes, shortly before a success that is rare."
+        )
+    if facts.is_pretrained:
+        lines.append("- It starts with the weights of a trained policy.")
+    return lines
 
 
 def _discount(facts: TrainingFacts) -> list[str]:
@@ -81,7 +86,7 @@ def reply_section(brief: Brief) -> str:
     base = {"base": f"1.{last}"} if has_earlier_levels else {}
     example = json.dumps({"purpose": "in a sentence", **base, "level": {}, "skills": skills, "weight": 2})
     chains = ", ".join(f"{name} ({stages} stages)" for name, stages in chain_stages(brief).items())
-    more = (
+    chain = (
         ""
         if not chains
         else f"""
@@ -102,7 +107,7 @@ def reply_section(brief: Brief) -> str:
     return f"""\
 A level may also have these entries:
 - "weight": its share of the training relative to the other levels, from {MIN_WEIGHT:g} to {MAX_WEIGHT:g} (default 1).
-  Shares are rounded to whole environments, at least one for each level.{earlier}{more}
+  Shares are rounded to whole environments, at least one for each level.{earlier}{chain}
 For example: {example}"""
 
 
