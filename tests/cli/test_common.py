@@ -6,12 +6,14 @@ import pytest
 import torch
 from commands import get_error_line
 
-from envgen.cli.common import UserError, prepare_png, resume_hint
+from envgen.cli.common import UserError, prepare_png, read_levels, resume_hint
 from envgen.console import terminal
 from envgen.designers.chat.ledger import LedgerError
 from envgen.designers.chat.protocol import AmbiguousError, ConnectionSetupError, RejectedError, RetryableError
 from envgen.errors import EnvgenError
 from envgen.text import printable
+from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.world import Level
 
 ESCAPES = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\u202e\ud800"
 
@@ -21,6 +23,20 @@ def test_printable_text_stays_as_it_is():
         assert printable(text) == text
     assert printable("a\nb\x1b[1m\tc") == "a b [1m c"
     assert printable("a\nb\x1b[1m\tc", keep="\n") == "a\nb [1m c"
+
+
+def test_a_level_file_may_have_settings_with_the_names_of_its_sections(tmp_path):
+    class TowerLevel(Level):
+        levels: int = 1
+        """Floors."""
+
+    class Tower(Crafter):
+        Level = TowerLevel
+
+    file = tmp_path / "level.json"
+    for text, expected in (('{"levels": 3}', [3]), ('[{"levels": 2}, {"level": {"levels": 4}}]', [2, 4])):
+        file.write_text(text)
+        assert [level.levels for level in read_levels(file, Tower())] == expected
 
 
 def test_errors_reach_the_terminal_without_escapes(monkeypatch, capsys):

@@ -100,12 +100,14 @@ def read_levels(file: Path, world: World, chains: bool = False) -> list[Any]:
         raise UserError(f"cannot read the level {file}: it is not a text file") from None
     except ValueError as error:
         raise UserError(f"{file}: Invalid JSON: {error}") from None
+    settings = world.Level.model_fields
     for key in ("proposal", "levels"):
-        data = data[key] if isinstance(data, dict) and key in data else data
+        data = data[key] if isinstance(data, dict) and key in data and key not in settings else data
     items = data if isinstance(data, list) else [data]
     levels = []
     for item in items:
-        if isinstance(item, dict) and isinstance(item.get("level"), dict) and not isinstance(item.get("chain"), dict):
+        has_level = isinstance(item, dict) and isinstance(item.get("level"), dict) and "level" not in settings
+        if has_level and not isinstance(item.get("chain"), dict):
             item = item["level"]  # an entry of a levels.json
         if not isinstance(item, dict):
             raise UserError(f"{file}: a level is a JSON object, not {item!r:.60}")
