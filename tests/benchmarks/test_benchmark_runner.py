@@ -264,7 +264,7 @@ def test_wrong_arguments_are_explained(tmp_path, changes, message):
 
 def test_a_server_that_never_answers_properly_does_not_lose_what_is_finished(tmp_path, monkeypatch):
     monkeypatch.setattr("envgen.designers.chat.chat.MAX_BACKOFF", 0.0)
-    broken = [lambda handler, body: handler.respond(200, b"\xff\x00" * 1000)] * 5
+    broken = [lambda handler, body: handler.respond(200, b"\xff\x00" * 1000)] * 8
     with FakeLlmServer([solve, *broken]) as server, pytest.raises(AmbiguousError, match="resume the run"):
         run_benchmark(Sums(), openai(server, parallel=1), folder=tmp_path / "run", verbose=False)
     assert len(read_lines(tmp_path / "run")) == 1
