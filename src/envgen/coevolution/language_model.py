@@ -114,8 +114,10 @@ class LanguageModel:
     def _start(self) -> list[int]:
         """The token that the tokenizer puts before a text, if there is one."""
         bos = self.tokenizer.bos_token_id
+        if bos is None:  # as in the models that are created here, which encode many prompts
+            return []
         ids: Any = self.tokenizer("-")["input_ids"]
-        return [int(ids[0])] if bos is not None and ids[0] == bos else []
+        return [int(ids[0])] if ids[0] == bos else []
 
     @cached_property
     def eos_token_id(self) -> int:
