@@ -82,7 +82,7 @@ def test_anthropic_receives_the_system_message_separately_and_cached_tokens_coun
     reply, server = exchange(AnthropicBackend, raw(b'{"content": [{"type": "text", "text": "x"}], %s}' % usage))
     assert server.requests[0].body["system"] == "Design."
     assert [message["role"] for message in server.requests[0].body["messages"]] == ["user"]
-    assert reply.usage.prompt_tokens == 6
+    assert (reply.usage.prompt_tokens, reply.usage.cached_tokens) == (6, 5)
 
 
 @both
@@ -134,6 +134,23 @@ def test_reasoning_counts_as_a_part_of_the_reply(usage, expected):
     body = {"choices": [{"message": {"content": "yes"}}], "usage": usage}
     reply, _ = exchange(OpenAIBackend, raw(json.dumps(body).encode()))
     assert reply.usage.reply_tokens == expected
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 24}}, 24),
+        ({"prompt_cache_hit_tokens": 24}, 24),  # DeepSeek
+        ({"prompt_tokens_details": None}, None),
+        ({"prompt_tokens_details": {"cached_tokens": "most"}}, None),
+        ({}, None),
+    ],
+)
+def test_cached_tokens_are_read(usage, expected):
+    usage = {"prompt_tokens": 32, "completion_tokens": 9} | usage
+    body = {"choices": [{"message": {"content": "yes"}}], "usage": usage}
+    reply, _ = exchange(OpenAIBackend, raw(json.dumps(body).encode()))
+    assert (reply.usage.prompt_tokens, reply.usage.cached_tokens) == (32, expected)
 
 
 @pytest.mark.parametrize(

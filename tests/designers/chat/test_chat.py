@@ -101,7 +101,7 @@ def test_the_ledger_records_everything(open_chat, tmp_path):
     assert failure["kind"] == "retryable"
     assert "503" in failure["error"]
     assert reply["text"] == "{oops"
-    assert reply["usage"] == {"prompt_tokens": 7, "reply_tokens": 2, "cost": None}
+    assert reply["usage"] == {"prompt_tokens": 7, "cached_tokens": None, "reply_tokens": 2, "cost": None}
     assert reply["cost"] == 11.0
     assert validation["errors"] == ["not JSON"]
     assert len({line["digest"] for line in lines}) == 1
@@ -221,6 +221,20 @@ def test_a_reported_cost_takes_precedence(open_chat):
         chat = open_chat(server, prices=Prices(prompt=1e6, reply=1e6))
         chat.complete(make_request("?"))
         assert chat.totals().cost == 0.5
+
+
+def test_cached_tokens_have_a_price_of_their_own(open_chat, tmp_path):
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 8}}
+    body = {"choices": [{"message": {"content": "yes"}}], "usage": usage}
+    prices = Prices(prompt=1e6, reply=1e7, cached=1e5)
+    with FakeLlmServer([raw(json.dumps(body).encode())]) as server:
+        chat = open_chat(server, prices=prices)
+        chat.complete(make_request("?"))
+        assert chat.totals().cost == pytest.approx(2 + 0.8 + 20)
+    file = tmp_path / "ledger.jsonl"
+    file.write_text(file.read_text().replace('"cost": 22.8', '"cost": null'))
+    assert Ledger(file).totals(prices).cost == pytest.approx(22.8)  # of replies that were recorded without prices
+    assert Ledger(file).totals(Prices(prompt=1e6, reply=1e7)).cost == pytest.approx(30)
 
 
 def test_max_cost_needs_prices(open_chat):

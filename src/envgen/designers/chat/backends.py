@@ -279,6 +279,7 @@ class OpenAIBackend(HttpBackend):
             model=model if isinstance(model, str) else self.model,
             usage=Usage(
                 prompt_tokens=parse_tokens(usage.get("prompt_tokens")),
+                cached_tokens=_cached_tokens(usage),
                 reply_tokens=_reply_tokens(usage),
                 cost=parse_dollars(usage.get("cost")),
             ),
@@ -361,6 +362,7 @@ class AnthropicBackend(HttpBackend):
             model=model if isinstance(model, str) else self.model,
             usage=Usage(
                 prompt_tokens=None if prompt[0] is None else sum(tokens or 0 for tokens in prompt),
+                cached_tokens=prompt[2],
                 reply_tokens=parse_tokens(usage.get("output_tokens")),
             ),
             finish=finish if isinstance(finish, str) else None,
@@ -394,6 +396,14 @@ def _reply_tokens(usage: Mapping[str, Any]) -> int | None:
     if prompt is None or completion is None or total is None:
         return completion
     return max(completion, total - prompt)
+
+
+def _cached_tokens(usage: Mapping[str, Any]) -> int | None:
+    """The tokens of the prompt that the server read from its cache."""
+    details = usage.get("prompt_tokens_details")
+    if isinstance(details, dict):
+        return parse_tokens(details.get("cached_tokens"))
+    return parse_tokens(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
 
 
 def _to_openai_message(message: Message) -> dict[str, Any]:

@@ -174,7 +174,7 @@ class Chat:
             return usage.cost
         if usage.prompt_tokens is None or usage.reply_tokens is None:
             return None
-        return self.prices.cost(usage.prompt_tokens, usage.reply_tokens)
+        return self.prices.cost(usage.prompt_tokens, usage.reply_tokens, usage.cached_tokens)
 
 
 def check_prices(backend: Backend, budget: Budget, prices: Prices | None) -> None:

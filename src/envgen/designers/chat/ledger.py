@@ -63,9 +63,14 @@ class Prices(FrozenModel):
 
     prompt: float = Field(ge=0, allow_inf_nan=False)
     reply: float = Field(ge=0, allow_inf_nan=False)
+    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Of prompt tokens that the server read from its cache; None: the price of the others."""
 
-    def cost(self, prompt_tokens: int, reply_tokens: int) -> float:
-        return (self.prompt * prompt_tokens + self.reply * reply_tokens) / 1e6
+    def cost(self, prompt_tokens: int, reply_tokens: int, cached_tokens: int | None = None) -> float:
+        """Dollars. `cached_tokens` are a part of `prompt_tokens`."""
+        cached = 0 if self.cached is None else min(cached_tokens or 0, prompt_tokens)
+        dollars = self.prompt * (prompt_tokens - cached) + self.reply * reply_tokens + (self.cached or 0.0) * cached
+        return dollars / 1e6
 
 
 class UsageTotals(NamedTuple):
@@ -390,4 +395,4 @@ def _add_reply(
         return totals.plus(cost=line["cost"])
     if prices is None:
         return totals.plus(unpriced_calls=1)
-    return totals.plus(cost=prices.cost(prompt, reply), estimated_cost=prices.cost(*estimated))
+    return totals.plus(cost=prices.cost(prompt, reply, usage.cached_tokens), estimated_cost=prices.cost(*estimated))

@@ -138,6 +138,7 @@ class Usage(FrozenModel):
     """What a call used, as reported by the server. None: not reported."""
 
     prompt_tokens: int | None = Field(default=None, ge=0)
+    cached_tokens: int | None = Field(default=None, ge=0)  # the part of the prompt that was read from a cache
     reply_tokens: int | None = Field(default=None, ge=0)
     cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # dollars
 

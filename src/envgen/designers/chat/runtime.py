@@ -26,6 +26,8 @@ class LlmRuntime(Budget):
     """Dollars per million prompt tokens, for the reports and for --max-cost."""
     price_reply: float | None = Field(default=None, ge=0)
     """Dollars per million reply tokens."""
+    price_cached: float | None = Field(default=None, ge=0)
+    """Dollars per million prompt tokens that the server read from its cache, if they cost less than the others."""
     shared_budget: Path | None = None
     """A budget that several runs share: the file budget.json of a sweep. Its path is not recorded with the run."""
 
@@ -43,7 +45,7 @@ class LlmRuntime(Budget):
         """The prices, if they are known."""
         if self.price_prompt is None or self.price_reply is None:
             return None
-        return Prices(prompt=self.price_prompt, reply=self.price_reply)
+        return Prices(prompt=self.price_prompt, reply=self.price_reply, cached=self.price_cached)
 
     def check_prices(self, backend: Backend, ledger: Path) -> None:
         """Raise ChatError if the cost is limited, here or in the shared budget, but cannot be computed."""
@@ -56,6 +58,8 @@ class LlmRuntime(Budget):
     def _check_prices(self) -> "LlmRuntime":
         if (self.price_prompt is None) != (self.price_reply is None):
             raise ValueError("set both price_prompt and price_reply, or neither")
+        if self.price_cached is not None and self.price_prompt is None:
+            raise ValueError("price_cached needs price_prompt and price_reply")
         return self
 
     def for_record(self) -> dict[str, Any]:
