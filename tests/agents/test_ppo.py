@@ -1,5 +1,7 @@
 """PPO learns, accepts other networks, refuses unsuitable environments, and stops at a loss that is not finite."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import gymnasium
 import numpy as np
 import pytest
@@ -348,3 +350,17 @@ def test_a_factory_may_change_the_encoder_of_the_default_network():
     learner = PPO.for_envs(envs, settings=PpoSettings(num_steps=16), network_factory=with_relu)
     learner.train(envs, 128, seed=0)
     assert learner.steps == 128
+
+
+def test_threads_initialize_networks_independently():
+    envs = gymnasium.make_vec("CartPole-v1", 2)
+    with ThreadPoolExecutor(8) as pool:
+        networks = list(pool.map(lambda seed: PPO.for_envs(envs, seed=seed % 2).network, range(64)))
+    for seed in range(2):
+        expected = PPO.for_envs(envs, seed=seed).network.state_dict()
+        assert all(
+            torch.equal(weights, expected[name])
+            for network in networks[seed::2]
+            for name, weights in network.state_dict().items()
+        )
+    envs.close()

@@ -5,6 +5,7 @@ several processes started by `torchrun`.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -96,6 +97,21 @@ def single_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(num_threads)
+
+
+_RNG_LOCK = threading.RLock()
+
+
+@contextmanager
+def isolated_rng(seed: int | None = None) -> Iterator[None]:
+    """Restore PyTorch's global random number generator at the end. With a seed, start it from this seed.
+
+    The generator belongs to all threads, so other threads that want to use it in this way wait.
+    """
+    with _RNG_LOCK, torch.random.fork_rng(devices=[]):
+        if seed is not None:
+            torch.manual_seed(seed)
+        yield
 
 
 class ThreadedGradients:

@@ -33,7 +33,7 @@ from envgen.worlds.world import Layout, SymbolMap, TileGrid
 from .errors import SpaceError
 from .memory import NO_INFOS, AgentMemory
 from .networks import ActorCritic, PolicyNetwork, count_parameters, run_step
-from .parallel import local_device
+from .parallel import isolated_rng, local_device
 from .settings import NetworkSettings
 
 ARRAYS_FILE, JSON_FILE = "policy.safetensors", "policy.json"
@@ -307,7 +307,7 @@ def parse_policy(
                 "envgen.agents.policy.load_policy"
             )
         bfloat16, metadata = bool(document["bfloat16"]), dict(document["metadata"])
-    with torch.random.fork_rng(devices=[]):  # leave the global generator as it is
+    with isolated_rng():
         if network_factory is not None:
             network = network_factory(observation_space, action_space, layout)  # its errors are the caller's own
         else:

@@ -41,7 +41,16 @@ from .networks import (
     run_step_in_chunks,
 )
 from .optimizers import load_optimizer, optimizer_arrays
-from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, single_thread, supports_bf16
+from .parallel import (
+    Minibatch,
+    ProcessGroup,
+    ThreadedGradients,
+    isolated_rng,
+    local_device,
+    set_device,
+    single_thread,
+    supports_bf16,
+)
 from .policy import NetworkFactory, Policy
 from .regret import RegretEstimator, SelectsEpisodes
 from .return_normalizer import ReturnNormalizer
@@ -156,8 +165,7 @@ class PPO:
         self.bfloat16 = supports_bf16(self.device) if self.settings.bfloat16 is None else self.settings.bfloat16
         self.process_group = ProcessGroup.join(self.device) if distributed else ProcessGroup()
         self.network_factory = network_factory
-        with torch.random.fork_rng(devices=[]), single_thread():
-            torch.manual_seed(seed)
+        with isolated_rng(seed), single_thread():
             factory = network_factory or self.make_network
             self.network = factory(observation_space, action_space, layout).to(self.device)
         if self.settings.uniform_kl_coef and not isinstance(self.network.action_dist, Categorical):
