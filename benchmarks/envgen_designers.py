@@ -132,7 +132,8 @@ STUDIES = {
         CRAFTER, skills=("wake_up",),
     ),
     "crafter-tiles": Study(
-        Crafter(), TrainingPlan(episodes=1024), ("none", "practice", "dr", "plr", "sfl", "expert"), CRAFTER_TILES,
+        Crafter(), TrainingPlan(episodes=1024),
+        ("none", "practice", "dr", "plr", "accel", "sfl", "expert"), CRAFTER_TILES,
         observation="pixels", learner_settings={"network": {"encoder": "tiles"}}, skills=("wake_up",),
     ),
     "crafter-tiles-distillation": Study(
