@@ -56,7 +56,7 @@ def loading(folder: Path, checkpoint: Checkpoint) -> Iterator[None]:
     except PARSE_ERRORS as error:
         raise CheckpointError(
             f"checkpoint {checkpoint.number} in {folder} does not fit this run: {describe_error(error)}; "
-            "restore the files of the run, or start a new run in another directory"
+            "restore the files of the run, and code of yours that it uses, or start a new run in another directory"
         ) from error
 
 
