@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from envgen.runs.statistics import iqm_with_ci
 from scripts import imported_script
 
 ROOT = Path(__file__).parents[1]
@@ -104,6 +105,39 @@ def test_intervals_of_ppo():
             for measure in ("score", "reward")
         ]
         assert f"| {label} | {' | '.join(intervals)} |" in (folder / "README.md").read_text()
+
+
+def table_rows(text: str, header: str) -> list[list[str]]:
+    """The cells of the first table whose header begins so, with the header."""
+    lines = text[text.index(f"\n{header}") + 1 :].partition("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]
+
+
+def final_score(file: Path) -> float:
+    return json.loads(file.read_text())["final"]["score"]["value"]
+
+
+def test_the_readme_compares_designers_as_the_pages_do():
+    section = (ROOT / "README.md").read_text().partition("## Does the designer matter?")[2]
+    header, _, _, *rows = table_rows(section, "| | [Crafter")
+    names = {"`none`": "none", "practice": "practice", "expert rules": "expert"}
+    for column, link in enumerate(header[1:], start=1):
+        page = re.search(r"docs/results/(.*)/README", link)[1]
+        text = (RESULTS / page / "README.md").read_text()
+        results = table_rows(text, "| designer |")
+        score = results[0].index("final score %")
+        expected = {"none": next(row[score].split()[0] for row in results if row[0] == "none")}
+        expected |= {row[0]: row[3] for row in table_rows(text, "| minus none, paired |")[1:]}
+        if page == "envgen-crafter-long-symbols":  # where practice is the preset of the learner
+            gain = iqm_with_ci([
+                final_score(RESULTS / "crafter-learners" / f"symbols-far-20000000-{seed}.json")
+                - final_score(RESULTS / page / "runs" / f"none-{seed}" / "summary.json")
+                for seed in (10, 11, 12)
+            ])  # fmt: skip
+            expected["practice"] = f"{gain.value:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
+        for row in rows:
+            name = names.get(row[0]) or row[0].partition("`:")[0].strip("`")
+            assert row[column] == expected.get(name, ""), (page, name)
 
 
 def prompt_and_reply_tokens(ledger: Path) -> tuple[float, float]:
