@@ -68,9 +68,9 @@ class Prices(FrozenModel):
 
     def cost(self, prompt_tokens: int, reply_tokens: int, cached_tokens: int | None = None) -> float:
         """Dollars. `cached_tokens` are a part of `prompt_tokens`."""
-        cached = 0 if self.cached is None else min(cached_tokens or 0, prompt_tokens)
-        dollars = self.prompt * (prompt_tokens - cached) + self.reply * reply_tokens + (self.cached or 0.0) * cached
-        return dollars / 1e6
+        cached = min(cached_tokens or 0, prompt_tokens)
+        cached_price = self.prompt if self.cached is None else self.cached
+        return (self.prompt * (prompt_tokens - cached) + cached_price * cached + self.reply * reply_tokens) / 1e6
 
 
 class UsageTotals(NamedTuple):
