@@ -256,7 +256,8 @@ def test_a_checkpoint_that_does_not_fit_is_refused(finished_run, tmp_path, name,
     checkpoint = load_latest(folder / "checkpoints")
     assert checkpoint is not None
     save_checkpoint(folder / "checkpoints", checkpoint.arrays, {**checkpoint.values, name: value})
-    with pytest.raises(CheckpointError, match=r"does not fit this run: .*; restore .* and code of yours"):
+    message = r"checkpoint \d+ in .* does not fit this run: .*; restore the files of the run, and code of yours"
+    with pytest.raises(CheckpointError, match=message):
         main(folder)
 
 

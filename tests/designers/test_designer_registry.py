@@ -157,7 +157,10 @@ def test_runtime_options_may_change_and_contain_no_password(tmp_path, monkeypatc
         ({"designer": "llm", "llm": {**MANUAL, "feedback": "papre"}}, r"feedback: 'papre' .*did you mean 'paper'\?"),
         ({"designer": "llm", "llm": {"lmm": "manual"}}, r"setting 'lmm' is not one of .*did you mean 'llm'\?"),
         ({"designer": "llm", "llm": {**MANUAL, "price_prompt": 1.0}}, "both price_prompt and price_reply, or neither"),
-        ({"designer": "llm", "llm": {**MANUAL, "price_cached": 1.0}}, "price_cached needs price_prompt and price"),
+        (
+            {"designer": "llm", "llm": {**MANUAL, "price_cached": 1.0}},
+            "price_cached needs price_prompt and price_reply",
+        ),
     ],
 )  # fmt: skip
 def test_wrong_names_and_values_are_refused_with_the_nearest_right_one(tmp_path, arguments, message):

@@ -23,6 +23,7 @@ R = TypeVar("R")
 
 NUM_CHUNKS = 2
 MAX_RETAINED_BYTES = 31 << 20  # glibc adapts its thresholds to freed blocks of up to 32 MB
+RNG_LOCK = threading.RLock()
 BARRIER_TIMEOUT = timedelta(days=1)  # other processes may wait for the main one to finish an evaluation
 
 
@@ -99,16 +100,13 @@ def single_thread() -> Iterator[None]:
         torch.set_num_threads(num_threads)
 
 
-_RNG_LOCK = threading.RLock()
-
-
 @contextmanager
 def isolated_rng(seed: int | None = None) -> Iterator[None]:
     """Restore PyTorch's global random number generator at the end. With a seed, start it from this seed.
 
     The generator belongs to all threads, so other threads that want to use it in this way wait.
     """
-    with _RNG_LOCK, torch.random.fork_rng(devices=[]):
+    with RNG_LOCK, torch.random.fork_rng(devices=[]):
         if seed is not None:
             torch.manual_seed(seed)
         yield
