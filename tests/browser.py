@@ -17,6 +17,7 @@ except ImportError:  # open_browser skips the tests
 
 REQUIRED = "ENVGEN_REQUIRE_BROWSER"  # set where a missing browser is a failure and no reason to skip
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+MAX_PRINTED = 3000  # characters of a page
 MAX_WAIT = 20  # seconds, for what a page does after an event, on a busy machine
 MISSING = "no browser: apt-get install chromium, or playwright install chromium"
 
@@ -61,7 +62,10 @@ class View:
         self.page.on("console", self._note)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.open_requests: list[str] = []
+        self.page.on("request", self._note_request)
+        for event in ("requestfinished", "requestfailed"):
+            self.page.on(event, lambda request: self.open_requests.remove(request.url))
         url = address.as_uri() if isinstance(address, Path) else address
         self.origin = url if isinstance(address, Path) else "/".join(url.split("/")[:3]) + "/"
         self.page.goto(url)
@@ -69,6 +73,10 @@ class View:
     def _note(self, message: Any) -> None:
         if "willReadFrequently" not in message.text:  # the tests read pixels, the page does not
             self.problems.append(f"{message.type}: {message.text}")
+
+    def _note_request(self, request: Any) -> None:
+        self.requests.append(request.url)
+        self.open_requests.append(request.url)
 
     def wait_until(self, check: Callable[[], object]) -> None:
         """Wait for what no locator can tell, such as the pixels of a canvas."""
@@ -83,5 +91,15 @@ class View:
     def __enter__(self) -> "View":
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is not None:
+            self._describe()
         self.context.close()
+
+    def _describe(self) -> None:
+        """Print what the page of a test that failed shows, and which requests have no answer."""
+        print(f"{self.page.url}\nproblems: {self.problems}\nrequests without a response: {self.open_requests}")
+        try:
+            print(self.page.locator("body").inner_text(timeout=5000)[-MAX_PRINTED:])
+        except Exception as error:  # noqa: BLE001  the page may be gone, and the failure of the test matters more
+            print(f"the page has no text: {error}")

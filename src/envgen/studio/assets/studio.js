@@ -151,6 +151,8 @@ async function fillStats(element) {
     const html = await post("level-stats", { world, level });
     if (statsShown.get(element) === level) element.innerHTML = html;
   } catch (error) {
+    if (statsShown.get(element) !== level) return;
+    statsShown.delete(element); // the next update tries again
     element.textContent = explain(error);
   }
 }
