@@ -11,11 +11,11 @@ from typing import Any
 from PIL.Image import Image
 
 from envgen import imports
-from envgen.console import is_main_process
 from envgen.designers.chains import parse_level_or_chain
 from envgen.designers.chat.protocol import AmbiguousError, ConnectionSetupError, RejectedError, RetryableError
 from envgen.designers.designer import LevelChain
 from envgen.errors import EnvgenError
+from envgen.processes import is_main_process
 from envgen.runs.files import parse_json, read_regular, suggest_path
 from envgen.runs.store import write_bytes
 from envgen.settings import format_choice_error

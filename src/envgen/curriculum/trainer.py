@@ -8,7 +8,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import ValidationError
 
+from envgen.agents import parallel
 from envgen.agents.learner import Learner, learner_class
 from envgen.agents.networks import is_image, layout_of
 from envgen.agents.ppo import PPO
@@ -56,6 +57,7 @@ def make_learner(
     compile: bool = False,
     total_steps: int | None = None,
     settings_only: bool = False,
+    alone: bool = False,
 ) -> Learner:
     """Return a new learner for a world.
 
@@ -65,6 +67,7 @@ def make_learner(
             images is impala, but on the CPU tiles for images made of tiles.
         settings_only: The learner is made for its settings, not for training: it stays on the CPU, and this machine
             need not have the device.
+        alone: The learner is not for training in the processes that `torchrun` started, and joins none of them.
     """
     cls = learner_class(learner)
     world_defaults = world.ppo_defaults if issubclass(cls, PPO) else {}
@@ -89,7 +92,9 @@ def make_learner(
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
             complete = complete.model_copy(update={"anneal_steps": total_steps or None})
         place = "cpu" if settings_only else device
-        return cls.for_envs(envs, settings=complete, seed=seed, device=place, compile=compile)
+        # not by the argument `distributed`: learners of users' own may not have it, as training does not pass it
+        with parallel.alone() if alone or settings_only else nullcontext():
+            return cls.for_envs(envs, settings=complete, seed=seed, device=place, compile=compile)
 
 
 class PhaseTrainer:
