@@ -1,16 +1,18 @@
 """How processes that torchrun started meet, and what is said if one is lost."""
 
 import re
+import signal
 from datetime import timedelta
 
 import pytest
 
-from lost_worker import free_port
+from lost_worker import assert_says_that_a_process_was_lost, free_port, run_two
 
 pytest.importorskip("torch")
 
 from envgen import processes
 from envgen.errors import NonFiniteLossError
+from envgen.interrupts import INTERRUPTED
 from envgen.processes import (
     ProcessGroupError,
     ProcessLostError,
@@ -21,6 +23,8 @@ from envgen.processes import (
     world_size,
 )
 
+TRAIN = ["train", "crafter", "--designer", "none", "--folder", "run", "--cycles", "0", "--final-steps", "100000",
+         "--ppo.num-envs", "4", "--ppo.num-steps", "16", "--width", "8", "--quiet"]  # fmt: skip
 VARIABLES = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29400"}
 
 
@@ -110,3 +114,18 @@ def test_a_lost_process_is_explained(text, reason):
 def test_other_errors_are_not_those_of_a_lost_process(error):
     with pytest.raises(type(error), match=str(error)), explaining_lost_processes(2):
         raise error
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_training_without_a_lost_process_ends_in_one_sentence(tmp_path, rank):
+    codes, errors = run_two(tmp_path, "die", rank, TRAIN)
+    assert codes[rank] == -signal.SIGKILL
+    assert codes[1 - rank] == 2, errors
+    assert_says_that_a_process_was_lost(errors[1 - rank])
+
+
+def test_ctrl_c_in_one_process_stops_all_after_the_same_update(tmp_path):
+    codes, errors = run_two(tmp_path, "interrupt", 1, TRAIN)
+    assert codes == [INTERRUPTED, INTERRUPTED], errors
+    assert "Interrupted. Resume with" in errors[0]
+    assert errors[1] == ""  # the main process speaks for all
