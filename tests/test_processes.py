@@ -127,5 +127,5 @@ def test_training_without_a_lost_process_ends_in_one_sentence(tmp_path, rank):
 def test_ctrl_c_in_one_process_stops_all_after_the_same_update(tmp_path):
     codes, errors = run_two(tmp_path, "interrupt", 1, TRAIN)
     assert codes == [INTERRUPTED, INTERRUPTED], errors
-    assert "Interrupted. Resume with" in errors[0]
+    assert "Interrupted. Resume by repeating the command\n" in errors[0]  # which starts several
     assert errors[1] == ""  # the main process speaks for all

@@ -28,16 +28,21 @@ class ProcessLostError(EnvgenError):
     """Another process that trains with this one has ended. The message says how to resume."""
 
 
+def is_one_of_several() -> bool:
+    """Whether `torchrun` started this process together with others."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
 def is_main_process() -> bool:
     """Whether this is the main one of the processes that `torchrun` started, or the only process."""
-    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"
+    return os.environ.get("RANK", "0") == "0" or not is_one_of_several()
 
 
 def world_size() -> int:
     """The number of processes that train together. Raises ProcessGroupError if a variable of `torchrun` is wrong."""
-    size = os.environ.get("WORLD_SIZE", "1")
-    if size == "1":
+    if not is_one_of_several():
         return 1
+    size = os.environ["WORLD_SIZE"]
     _check_number("WORLD_SIZE")
     if missing := [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]:
         raise ProcessGroupError(

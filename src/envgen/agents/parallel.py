@@ -4,7 +4,6 @@
 several processes started by `torchrun`.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -15,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import distributed, nn
 
-from envgen.processes import GROUP_TIMEOUT, local_rank, meet
+from envgen.processes import GROUP_TIMEOUT, is_one_of_several, local_rank, meet
 
 Minibatch = dict[str, torch.Tensor]
 T = TypeVar("T")
@@ -275,7 +274,7 @@ class ProcessGroup:
     @classmethod
     def join(cls, device: torch.device) -> "ProcessGroup":
         """The group that `torchrun` started this process in, or a group of one."""
-        if IS_ALONE.get() or os.environ.get("WORLD_SIZE", "1") == "1":
+        if IS_ALONE.get() or not is_one_of_several():
             return cls()
         if not distributed.is_initialized():
             meet()
