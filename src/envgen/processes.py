@@ -84,11 +84,11 @@ def meet() -> Any:
     Returns:
         The store in which the processes have met. It is kept, because process 0 may serve it to the others.
     """
-    from torch import distributed
+    from torch.distributed.rendezvous import rendezvous
 
     size, rank = world_size(), int(os.environ["RANK"])
     try:
-        store, _, _ = next(distributed.rendezvous("env://", timeout=JOIN_TIMEOUT))
+        store, _, _ = next(rendezvous("env://", timeout=JOIN_TIMEOUT))
         store.set(f"envgen/{rank}", "here")
         store.wait([f"envgen/{k}" for k in range(size)], JOIN_TIMEOUT)
     except (RuntimeError, ValueError) as error:
