@@ -297,6 +297,17 @@ def test_a_name_that_is_too_long_for_a_file_is_no_run(call):
         call("a" * 300)
 
 
+def test_a_policy_is_loaded_and_evaluated_without_the_other_processes(run, monkeypatch):
+    expected = envgen.evaluate(run.folder, 2)
+    # processes that never come; to wait for them would take minutes
+    for name, value in {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("envgen.agents.parallel.meet", lambda: pytest.fail("waits for the other processes"))
+    assert envgen.load_policy(run.folder).metadata["world"] == "crafter"
+    assert envgen.evaluate(run.folder, 2) == envgen.evaluate(run, 2) == expected
+    assert not torch.distributed.is_initialized()
+
+
 def test_a_run_starts_from_the_weights_of_a_policy(run, tmp_path):
     policy = run.policy()
     policy.save(tmp_path / "saved")

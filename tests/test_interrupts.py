@@ -102,6 +102,17 @@ def test_other_threads_leave_the_handler_alone():
     assert handlers == [signal.default_int_handler]
 
 
+@pytest.mark.parametrize(("rank", "is_main"), [("0", True), ("1", False)])
+def test_of_several_processes_the_main_one_says_that_it_stops(rank, is_main, monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", rank)
+    with GracefulInterrupt() as graceful:
+        interrupt()
+        assert graceful.requested
+        assert graceful.by_ctrl_c
+    assert ("stopping after this update" in capsys.readouterr().err) == is_main
+
+
 def test_an_update_finishes_even_if_the_reader_of_the_output_has_ended(monkeypatch):
     class Closed:
         def write(self, text):

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from envgen.console import is_main_process, terminal
+from envgen.console import terminal
 from envgen.designers.chains import parse_levels_or_chains
 from envgen.designers.designer import Designer
 from envgen.designers.registry import build_designer, check_designer_type, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
 from envgen.imports import require_extra
+from envgen.processes import is_main_process
 from envgen.settings import (
     check_seconds,
     format_choice_error,
@@ -583,7 +584,7 @@ def _load_run_policy(
     if world is not None and chosen.name != world_name and observation not in chosen.observations:
         raise RunError(f"{folder} was trained in the world {world_name}, which {chosen.name} does not match")
     check_observation(chosen, observation)
-    agent = make_learner(chosen, observation, learner or name, settings, device=device)
+    agent = make_learner(chosen, observation, learner or name, settings, device=device, alone=True)
     try:
         with loading(folder, checkpoint):
             agent.load(checkpoint.arrays["agent"], checkpoint.values["agent"])

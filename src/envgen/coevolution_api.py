@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from envgen.api import OUT, REPEAT, ArgumentError
 from envgen.coevolution.settings import DEFAULT_SAVE_EVERY, MODEL_CURRICULUM, MODEL_PLAN
-from envgen.console import is_main_process, terminal
+from envgen.console import terminal
 from envgen.imports import require_extra
+from envgen.processes import explaining_lost_processes, is_main_process
 from envgen.settings import (
     Settings,
     check_seconds,
@@ -362,11 +363,10 @@ def _coevolve(
     check_dtype(folder, dtype)
     check_loggers(log)
     check_seconds("save_every", save_every, ArgumentError)
-    from accelerate import Accelerator
-
     from envgen.coevolution.display import CoevolutionDisplay
     from envgen.coevolution.pretraining import find_pretrained_agent
     from envgen.coevolution.pretraining import pretrain as pretrain_models
+    from envgen.coevolution.processes import start_accelerator
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import PRETRAINED, check_recorded_models, check_start, recorded_models
     from envgen.coevolution.train import coevolve as run_loop
@@ -379,7 +379,7 @@ def _coevolve(
     agent_sampler, environment_sampler = (
         None if server is None else VllmSampler(server, port) for server, port in zip(servers, GROUP_PORTS, strict=True)
     )
-    accelerator = Accelerator()
+    accelerator = start_accelerator()
     check_start(folder, domain, request, recipe, accelerator, (agent_sampler, environment_sampler))
     if dtype == "bfloat16" and _trains_all_weights(request):
         print_line(
@@ -395,7 +395,7 @@ def _coevolve(
             if started.get(PRETRAINED) is not None:
                 agent = find_pretrained_agent(domain, models_folder, recipe["seed"], size, settings)
                 check_recorded_models(folder, models_folder, agent.parent.name)
-            with accelerator.main_process_first():
+            with explaining_lost_processes(accelerator.num_processes), accelerator.main_process_first():
                 models = pretrain_models(domain, models_folder, recipe["seed"], size, settings, print_line)
         model_paths = str(models[0]), str(models[1])
     with (

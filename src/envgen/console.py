@@ -1,9 +1,9 @@
 """What commands and functions of the API print while they run."""
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from envgen.processes import is_main_process
 from envgen.text import printable
 
 if TYPE_CHECKING:
@@ -20,8 +20,3 @@ def terminal(verbose: bool) -> "tuple[Console, Callable[[str], None]]":
         console.print(printable(text, keep="\n"), markup=False, highlight=False)
 
     return console, log
-
-
-def is_main_process() -> bool:
-    """Whether this is the main one of the processes that `torchrun` started, or the only process."""
-    return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"

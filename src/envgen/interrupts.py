@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType, TracebackType
 
+from envgen.processes import is_main_process
+
 INTERRUPTED = 130  # the exit code of `envgen` after Ctrl-C or SIGTERM
 
 
@@ -53,15 +55,17 @@ def delay_interrupts(discards_exceptions: Callable[[FrameType | None], bool] = l
 class GracefulInterrupt:
     """A context in which Ctrl-C or SIGTERM sets `requested`, so that the update can finish and be saved.
 
+    `by_ctrl_c` says whether it was Ctrl-C.
+
     A second Ctrl-C raises KeyboardInterrupt at once. Only the main thread receives signals; in other threads the
-    context does nothing.
+    context does nothing. Of several processes, which all receive the Ctrl-C of a terminal, the main one prints.
 
     Args:
         handle_sigterm: Whether SIGTERM is one of the signals. Otherwise it ends the process, as usual.
     """
 
     def __init__(self, handle_sigterm: bool = True) -> None:
-        self.requested = False
+        self.requested = self.by_ctrl_c = False
         self._signals = (signal.SIGINT, *((signal.SIGTERM,) if handle_sigterm else ()))
         self._installed = ExitStack()
 
@@ -76,6 +80,7 @@ class GracefulInterrupt:
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         is_first, self.requested = not self.requested, True
-        if is_first:
+        self.by_ctrl_c |= number == signal.SIGINT
+        if is_first and is_main_process():
             with suppress(OSError):  # Ctrl-C has also ended the reader of the output, such as `tee`
                 print("\nstopping after this update; press Ctrl-C again to stop at once", file=sys.stderr, flush=True)

@@ -169,6 +169,20 @@ class RandomLearner:
         self.steps, self.updates = values["steps"], values["updates"]
 
 
+class LearnerOfAnOlderVersion(RandomLearner):
+    """It knows nothing of the argument `distributed`, which training does not pass."""
+
+    @classmethod
+    def for_envs(cls, envs, settings=None, seed=0, device: Any = "cpu", compile=False):  # pyright: ignore
+        return cls(envs.single_action_space, settings or RandomSettings(), seed)
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_learners_are_made_without_the_argument_distributed(is_alone):
+    learner: Any = LearnerOfAnOlderVersion
+    assert make_learner(Crafter(), "symbols", learner, {"num_envs": 2}, alone=is_alone).settings.num_envs == 2
+
+
 def test_another_learner_needs_its_class_and_an_entry_in_learners(tmp_path, monkeypatch):
     """The training loop runs, saves and evaluates it knowing only the contract."""
     monkeypatch.setitem(LEARNERS, "random", RandomLearner)

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from envgen.agents.networks import run_network
-from envgen.agents.parallel import ProcessGroup, ProcessGroupError, ThreadedGradients, padded_size, supports_bf16
+from envgen.agents.parallel import ProcessGroup, ThreadedGradients, alone, padded_size, supports_bf16
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
-from envgen.console import is_main_process
+from envgen.processes import ProcessGroupError
 from envgen.worlds.crafter.env import CrafterVectorEnv
 
 CPU = torch.device("cpu")
@@ -165,29 +165,15 @@ def test_uneven_division_of_environments_is_refused():
         ProcessGroup(0, 2).local_slice(7)
 
 
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({"WORLD_SIZE": "2"}, r"these are not set: RANK, MASTER_ADDR, MASTER_PORT; start .* with torchrun, or unset"),
-        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": "1"}, "WORLD_SIZE is 2, but these are not set: MASTER_ADDR"),
-        ({"WORLD_SIZE": "two", "RANK": "0"}, "WORLD_SIZE is 'two', which is not a number"),
-    ],
-)
-def test_leftover_variables_of_torchrun_are_explained(variables, message, monkeypatch):
-    for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
+def test_a_learner_joins_no_processes_in_alone(monkeypatch):
+    for name, value in {"WORLD_SIZE": "2", "RANK": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ProcessGroupError, match=message):
-        ProcessGroup.join(torch.device("cpu"))
-
-
-def test_a_rank_alone_hides_no_output(monkeypatch):
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    assert is_main_process()
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert not is_main_process()
+    with pytest.raises(ProcessGroupError, match="RANK is 2"):
+        make_learner(False)
+    with alone():
+        assert make_learner(False).process_group.size == 1
+    with pytest.raises(ProcessGroupError, match="RANK is 2"):
+        make_learner(False)
 
 
 def test_rank_0_is_the_main_process():

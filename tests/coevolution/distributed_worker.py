@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from fake_vllm_server import FakeVllmServer, RecordingTransfer
 from toy import Toy
@@ -20,6 +19,7 @@ from toy import Toy
 from envgen.coevolution import policy as policy_module
 from envgen.coevolution.model_io import load_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
+from envgen.coevolution.processes import start_accelerator
 from envgen.coevolution.sampling import Completions
 from envgen.coevolution.settings import (
     AgentSettings,
@@ -159,7 +159,7 @@ def main():
     torch.set_num_threads(1)
     policy_module.MAX_CHUNK_TOKENS = 12  # one process would divide its batches; the processes would do so differently
     out, agent, environment = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    accelerator = Accelerator(cpu=True)
+    accelerator = start_accelerator()
     rank = accelerator.process_index
     assert accelerator.num_processes == 2
     for loss_type in LOSS_TYPES:

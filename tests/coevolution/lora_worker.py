@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from distributed_worker import PROMPTS, make_batch, make_request, run_interrupted
 from toy import Toy
 
 from envgen.coevolution.model_io import load_model
 from envgen.coevolution.policy import LanguageModelPolicy
+from envgen.coevolution.processes import start_accelerator
 from envgen.coevolution.settings import PolicySettings
 from envgen.coevolution.train import coevolve
 
@@ -43,7 +43,7 @@ def adapters(policy):
 def main():
     torch.set_num_threads(1)
     out, agent, environment = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    accelerator = Accelerator(cpu=True)
+    accelerator = start_accelerator()
     rank = accelerator.process_index
     assert accelerator.num_processes == 2
     for dtype in DTYPES:

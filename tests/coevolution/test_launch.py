@@ -1,15 +1,21 @@
-"""accelerate reads the configuration for several GPUs as intended."""
+"""How processes that train language models start: accelerate reads the configuration for several GPUs as intended."""
 
+import signal
 from pathlib import Path
 
 import pytest
 import torch
+from accelerate import Accelerator
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.utils import FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_multi_gpu_env
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import envgen.coevolution
+from envgen.cli import main
+from envgen.coevolution.processes import start_accelerator
+from envgen.processes import ProcessGroupError
+from lost_worker import assert_says_that_a_process_was_lost, run_two
 
 CONFIG = Path(envgen.coevolution.__file__).parent / "launch" / "fsdp.yaml"
 
@@ -48,3 +54,52 @@ def test_config_shards_the_transformer_blocks(launch_environment):
     plugin.set_auto_wrap_policy(model)
     blocks = plugin.auto_wrap_policy.keywords["transformer_layer_cls"]
     assert {block.__name__ for block in blocks} == {"Qwen2DecoderLayer"}
+
+
+def test_supported_settings_start(launch_environment, monkeypatch):
+    for name in ("ACCELERATE_USE_FSDP", "ACCELERATE_MIXED_PRECISION"):  # without GPUs
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert start_accelerator().num_processes == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("ACCELERATE_USE_DEEPSPEED", "true", "DeepSpeed is not supported, but ACCELERATE_USE_DEEPSPEED or the"),
+        ("ACCELERATE_USE_MEGATRON_LM", "True", "Megatron-LM is not supported, but ACCELERATE_USE_MEGATRON_LM or the"),
+        ("ACCELERATE_MIXED_PRECISION", "fp16", "mixed precision in fp16 is not supported"),
+        ("ACCELERATE_MIXED_PRECISION", "fp8", "mixed precision in fp8 is not supported"),
+    ],
+)
+def test_unsupported_settings_of_accelerate_are_refused(variable, value, message, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setattr("sys.argv", ["envgen", "coevolve", "--folder", str(tmp_path / "run"), "--quiet"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"envgen: {message}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_processes_that_accelerate_does_not_join_are_refused(monkeypatch):
+    Accelerator()  # before, and in this process alone
+    for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ProcessGroupError, match="WORLD_SIZE is 2, but accelerate trains in 1 processes on"):
+        start_accelerator()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_run_without_a_lost_process_ends_in_one_sentence(models, tmp_path, rank):
+    agent, environment = map(str, models)
+    options = ["--rollouts", "800", "--tasks-per-step", "6", "--num-base-tasks", "8", "--num-eval-tasks", "7",
+               "--agent.num-generations", "4", "--agent.max-new-tokens", "4", "--environment.max-new-tokens", "48",
+               "--folder", "run", "--quiet"]  # fmt: skip
+    codes, errors = run_two(
+        tmp_path, "die", rank, ["coevolve", "toy:Toy", "--agent", agent, "--environment", environment, *options]
+    )
+    assert codes[rank] == -signal.SIGKILL, errors
+    assert codes[1 - rank] == 2, errors
+    assert_says_that_a_process_was_lost(errors[1 - rank])

@@ -4,18 +4,17 @@
 several processes started by `torchrun`.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import timedelta
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import distributed, nn
 
-from envgen.errors import EnvgenError
+from envgen.processes import GROUP_TIMEOUT, is_one_of_several, local_rank, meet
 
 Minibatch = dict[str, torch.Tensor]
 T = TypeVar("T")
@@ -24,7 +23,7 @@ R = TypeVar("R")
 NUM_CHUNKS = 2
 MAX_RETAINED_BYTES = 31 << 20  # glibc adapts its thresholds to freed blocks of up to 32 MB
 RNG_LOCK = threading.RLock()
-BARRIER_TIMEOUT = timedelta(days=1)  # other processes may wait for the main one to finish an evaluation
+IS_ALONE = ContextVar("IS_ALONE", default=False)  # inside `alone`
 
 
 # ----------------------------------------------------------------------------------------------- devices and precision
@@ -34,7 +33,7 @@ def local_device(device: str | torch.device) -> torch.device:
     """The device of this process: of several GPUs, the one assigned by `torchrun`."""
     device = torch.device(device)
     if device.type == "cuda" and device.index is None:
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        return torch.device("cuda", local_rank())
     return device
 
 
@@ -249,20 +248,14 @@ def split_minibatch(minibatch: Minibatch, num_chunks: int) -> list[Minibatch]:
 # ----------------------------------------------------------------------------------------------------------- processes
 
 
-class ProcessGroupError(EnvgenError):
-    """The environment variables of `torchrun` are incomplete or invalid. The message says which."""
-
-
-def _check_variables() -> None:
-    """Raise ProcessGroupError if the environment variables of `torchrun` are not complete."""
-    size = os.environ["WORLD_SIZE"]
-    advice = "start several processes with torchrun, or unset WORLD_SIZE to train in one"
-    if not size.isdecimal():
-        raise ProcessGroupError(f"the environment variable WORLD_SIZE is {size!r}, which is not a number; {advice}")
-    if missing := [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
-        raise ProcessGroupError(
-            f"the environment variable WORLD_SIZE is {size}, but these are not set: {', '.join(missing)}; {advice}"
-        )
+@contextmanager
+def alone() -> Iterator[None]:
+    """Learners that are made in this context join no other processes, for example to load a policy."""
+    token = IS_ALONE.set(True)
+    try:
+        yield
+    finally:
+        IS_ALONE.reset(token)
 
 
 class ProcessGroup:
@@ -281,19 +274,24 @@ class ProcessGroup:
     @classmethod
     def join(cls, device: torch.device) -> "ProcessGroup":
         """The group that `torchrun` started this process in, or a group of one."""
-        if os.environ.get("WORLD_SIZE", "1") == "1":
+        if IS_ALONE.get() or not is_one_of_several():
             return cls()
         if not distributed.is_initialized():
-            _check_variables()
+            meet()
             set_device(device)
             backend = "nccl" if device.type == "cuda" else "gloo"
-            distributed.init_process_group(backend, timeout=BARRIER_TIMEOUT)
+            distributed.init_process_group(backend, timeout=GROUP_TIMEOUT)
         return cls(distributed.get_rank(), distributed.get_world_size())
 
     @property
     def is_main(self) -> bool:
         """Whether this process writes files and evaluates."""
         return self.rank == 0
+
+    @property
+    def hangs_after_loss(self) -> bool:
+        """Whether this process would wait forever for another that has ended (NCCL); gloo raises an error."""
+        return self.size > 1 and distributed.is_initialized() and distributed.get_backend() != "gloo"
 
     def local_slice(self, num_envs: int) -> slice:
         """The environments of this process, out of `num_envs` in all processes."""

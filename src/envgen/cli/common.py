@@ -11,11 +11,11 @@ from typing import Any
 from PIL.Image import Image
 
 from envgen import imports
-from envgen.console import is_main_process
 from envgen.designers.chains import parse_level_or_chain
 from envgen.designers.chat.protocol import AmbiguousError, ConnectionSetupError, RejectedError, RetryableError
 from envgen.designers.designer import LevelChain
 from envgen.errors import EnvgenError
+from envgen.processes import is_main_process, is_one_of_several
 from envgen.runs.files import parse_json, read_regular, suggest_path
 from envgen.runs.store import write_bytes
 from envgen.settings import format_choice_error
@@ -181,7 +181,7 @@ def resume_hint(command: str, folder: Path, resume_flags: str | None = None) -> 
         if not (is_main_process() and (folder / "run.json").exists()):
             raise
         how = "by repeating the command"
-        if resume_flags is not None:
+        if resume_flags is not None and not is_one_of_several():  # a single process might not be allowed to resume
             how = f"with: envgen {command} --resume {shlex.quote(str(folder))} {resume_flags}".rstrip()
         if isinstance(error, KeyboardInterrupt):
             print(f"\nInterrupted. Resume {how}", file=sys.stderr)

@@ -87,7 +87,7 @@ def _learning_speed(world: World, seconds: float) -> float:
     from envgen.curriculum.trainer import make_learner
 
     observation = world.default_observation
-    learner = make_learner(world, observation)
+    learner = make_learner(world, observation, alone=True)
     batch_size = 64 * learner.settings.num_envs
     with closing(world.make(num_envs=learner.settings.num_envs, seed=0, observation=observation)) as envs:
         learner.train(envs, batch_size)  # compile and warm up

@@ -272,8 +272,9 @@ def _run(
     call: Callable[[], Any], folder: Path, runtime: dict[str, Any], reference_episodes: int, given_flags: str,
     can_resume: bool = True,
 ) -> None:  # fmt: skip
-    from envgen.console import is_main_process, terminal
+    from envgen.console import terminal
     from envgen.designers.registry import resume_flags
+    from envgen.processes import is_main_process
     from envgen.runs.store import write_json
 
     from .evaluate import compare_with_reference

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from envgen.interrupts import GracefulInterrupt
+from envgen.processes import explaining_lost_processes
 from envgen.runs.checkpoint import loading
 from envgen.runs.kinds import TOKEN_COUNTS
 from envgen.runs.store import Run, read_progress
@@ -178,7 +179,11 @@ class Coevolution:
     def execute(self) -> list[ProgressLine]:
         """Run to the end of the plan; returns all lines of progress.jsonl."""
         self._resume()
-        with GracefulInterrupt() as interrupt:
+        num_processes = self.agent.policy.accelerator.num_processes
+        with (
+            GracefulInterrupt() as interrupt,
+            explaining_lost_processes(num_processes, lambda: interrupt.by_ctrl_c),
+        ):
             self._train(interrupt)
         return list(read_progress(self.run.folder))
 

@@ -32,6 +32,7 @@ from .episodes import StartEpisode
 from .language_model import LanguageModel, ModelError
 from .lora import adapters_disabled, add_adapters, trainable_names
 from .losses import LossType, completion_logps, token_losses, token_weights
+from .processes import start_accelerator
 from .sampling import Completions, Conversation, HfSampler, Sampler
 from .settings import PolicySettings
 
@@ -109,7 +110,7 @@ class LanguageModelPolicy:
         self, lm: LanguageModel, settings: PolicySettings, seed: int, accelerator: Accelerator | None = None,
         sampler: Sampler | None = None,
     ):  # fmt: skip
-        self.settings, self.accelerator = settings, accelerator or Accelerator()
+        self.settings, self.accelerator = settings, accelerator or start_accelerator()
         self.sampler = sampler or HfSampler()
         check_launch(settings, self.accelerator, self.sampler)
         self.device = self.accelerator.device

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from accelerate import Accelerator
 from pydantic import Field, field_validator
 
+from envgen.processes import explaining_lost_processes
 from envgen.runs.files import exists
 from envgen.runs.kinds import total_tokens
 from envgen.runs.store import (
@@ -31,6 +32,7 @@ from .language_model import LanguageModel
 from .loop import COUNTS, AgentPolicy, Coevolution, ProgressLine
 from .model_io import check_prompts, load_model
 from .policy import LanguageModelPolicy, check_launch
+from .processes import start_accelerator
 from .proposers import ProposerContext, UniformProposer
 from .registry import PROPOSERS
 from .reward import SuccessStats
@@ -183,12 +185,12 @@ def coevolve(
         pretrain_recipe: How models created from scratch were made. It identifies the run in place of their paths.
         model_paths: Folders of the agent and the environment model, if they are not those of the request.
         on_progress: Called with each line of progress.jsonl.
-        accelerator: Created if None.
+        accelerator: By default, that of the processes that `torchrun` or `accelerate launch` started.
         samplers: Generators of completions for the agent and the environment; by default the models themselves.
         dtype: The torch dtype in which the models are loaded.
         save_every: Seconds between checkpoints.
     """
-    accelerator = accelerator or Accelerator()
+    accelerator = accelerator or start_accelerator()
     entry, agent_settings = PROPOSERS[request.proposer], effective_agent_settings(request)
     agent_path, environment_path = model_paths or (request.agent, request.environment)
 
@@ -225,7 +227,10 @@ def coevolve(
     if pretrain_recipe is not None:
         runtime_options |= {PRETRAINED: Path(agent_path).parent.name}
     _check_launch(request, accelerator, samplers)
-    with Run(folder, stored, is_main, runtime_options) as run:
+    with (
+        explaining_lost_processes(accelerator.num_processes),
+        Run(folder, stored, is_main, runtime_options) as run,
+    ):
         policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
         stores = TaskStores(run)
         context = ProposerContext(

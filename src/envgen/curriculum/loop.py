@@ -32,6 +32,7 @@ from envgen.designers.designer import (
     request_revision,
 )
 from envgen.designers.sampler import EpisodeDesigner, LevelSampler
+from envgen.processes import explaining_lost_processes
 from envgen.runs.phases import cycle_phase_name, final_phase_name, original_index
 from envgen.runs.store import PROGRESS, Run, read_progress, reading
 from envgen.settings import FrozenModel
@@ -123,8 +124,12 @@ def train(
         world, designer, plan, observation=observation, seed=seed, learner=learner, learner_settings=learner_settings,
         device=device, compile=compile, practice=practice, initial_policy=initial_policy,
     )  # fmt: skip
-    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), EXTENDABLE, extend) as run:
-        agent.process_group.barrier()
+    processes = agent.process_group
+    with (
+        explaining_lost_processes(processes.size),
+        Run(Path(folder), request, processes.is_main, designer.runtime_options(), EXTENDABLE, extend) as run,
+    ):
+        processes.barrier()
         designer.begin_run()
         trainer = PhaseTrainer(
             run, world, observation, agent, seed, save_every=save_every, on_progress=on_progress,

@@ -8,7 +8,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import ValidationError
 
+from envgen.agents import parallel
 from envgen.agents.learner import Learner, learner_class
 from envgen.agents.networks import is_image, layout_of
 from envgen.agents.ppo import PPO
@@ -25,6 +26,7 @@ from envgen.designers.buffer import LevelEpisode
 from envgen.designers.designer import LevelChain
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
 from envgen.interrupts import GracefulInterrupt
+from envgen.processes import explaining_lost_processes
 from envgen.runs.checkpoint import loading
 from envgen.runs.statistics import has_coverage, score, success_counts, success_rates
 from envgen.runs.store import Run, RunError
@@ -56,6 +58,7 @@ def make_learner(
     compile: bool = False,
     total_steps: int | None = None,
     settings_only: bool = False,
+    alone: bool = False,
 ) -> Learner:
     """Return a new learner for a world.
 
@@ -65,6 +68,7 @@ def make_learner(
             images is impala, but on the CPU tiles for images made of tiles.
         settings_only: The learner is made for its settings, not for training: it stays on the CPU, and this machine
             need not have the device.
+        alone: The learner is not for training in the processes that `torchrun` started, and joins none of them.
     """
     cls = learner_class(learner)
     world_defaults = world.ppo_defaults if issubclass(cls, PPO) else {}
@@ -89,7 +93,9 @@ def make_learner(
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
             complete = complete.model_copy(update={"anneal_steps": total_steps or None})
         place = "cpu" if settings_only else device
-        return cls.for_envs(envs, settings=complete, seed=seed, device=place, compile=compile)
+        # not by the argument `distributed`: learners of users' own may not have it, as training does not pass it
+        with parallel.alone() if alone or settings_only else nullcontext():
+            return cls.for_envs(envs, settings=complete, seed=seed, device=place, compile=compile)
 
 
 class PhaseTrainer:
@@ -166,11 +172,15 @@ class PhaseTrainer:
                 phase.sampler.begin_phase()
                 phase.sampler.refresh(self._measure_levels)
             self._start_clocks()
-            # with several processes, none saves in mid-phase, and none could stop while it waits for the others
-            with GracefulInterrupt(handle_sigterm=learner.process_group.size == 1) as interrupt:
+            processes = learner.process_group
+            with (
+                # when a process is lost, torchrun ends the others by SIGTERM: let them say so, where they can
+                GracefulInterrupt(handle_sigterm=not processes.hangs_after_loss) as interrupt,
+                explaining_lost_processes(processes.size, lambda: interrupt.by_ctrl_c),
+            ):
                 learner.train(phase.envs, steps, partial(self._on_update, phase, interrupt), resume=resume)
                 self.finished_phases, self.current_phase = [*self.finished_phases, name], None
-                if learner.process_group.is_main:
+                if processes.is_main:
                     self.save()
         if interrupt.requested:  # while saving
             raise KeyboardInterrupt
@@ -222,7 +232,10 @@ class PhaseTrainer:
             self._update_sampler(phase.sampler, update.episodes)
         now = time.monotonic()
         processes = self.learner.process_group
-        finished = FinishedEpisodes.combine(processes.all_gather_objects(phase.finished_episodes(update.episodes)))
+        # Ctrl-C does not reach all processes in the same update, and none can continue without the others
+        shares = processes.all_gather_objects((phase.finished_episodes(update.episodes), interrupt.requested))
+        finished = FinishedEpisodes.combine([episodes for episodes, _ in shares])
+        is_stopping = any(is_requested for _, is_requested in shares)
         line = self._progress_line(phase, update, finished, now)
         if processes.is_main:
             self.run.log(line)
@@ -231,7 +244,7 @@ class PhaseTrainer:
             self.on_progress({**line, **self._recent_results(finished)})
             is_shown = True
         finally:  # also if the reader of the output, such as `tee`, has ended, so that printing fails
-            is_interrupted = interrupt.requested
+            is_interrupted = is_stopping or (processes.size == 1 and interrupt.requested)
             is_due = is_interrupted or not is_shown or now - self._last_save >= self.save_every
             # the main process has no access to the other processes' environments: with several, it saves between phases
             if processes.size == 1 and is_due:
