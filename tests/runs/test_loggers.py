@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import wandb
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import envgen
@@ -176,6 +177,20 @@ def test_weights_and_biases_is_offline_and_continues_the_same_run(folder):
     envgen.resume(folder, log=["wandb"], verbose=False)
     assert json.loads((folder / "wandb.json").read_text()) == state
     assert {file.name.rpartition("-")[2] for file in folder.glob("wandb/offline-run-*")} == {state["id"]}
+
+
+def test_a_run_of_the_calling_program_goes_on(folder, tmp_path):
+    run_dir = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("tensorboard", "wandb*"))
+    settings = wandb.Settings(silent=True, console="off")
+    with wandb.init(project="mine", dir=str(tmp_path), mode="offline", settings=settings) as own:
+        with loggers.TrainingLogger(run_dir, Crafter(), ["wandb"]) as logger:
+            logger.on_progress({})  # opens the loggers, which read the run directory
+            assert json.loads((run_dir / "wandb.json").read_text())["id"] != own.id
+        assert wandb.run is own
+        own.log({"loss": 1.0})  # an error if the run were finished
+        assert dict(own.config) == {}
+    (files,) = run_dir.glob("wandb/offline-run-*")
+    assert not files.name.endswith(own.id)
 
 
 @pytest.fixture

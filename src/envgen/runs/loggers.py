@@ -93,7 +93,10 @@ class TensorBoardLogger:
 
 
 class WandbLogger:
-    """Continues the Weights & Biases run whose id is in RUN/wandb.json. What it has logged is not logged again."""
+    """Continues the Weights & Biases run whose id is in RUN/wandb.json. What it has logged is not logged again.
+
+    A run that the calling program has open goes on beside it.
+    """
 
     def __init__(self, folder: Path):
         import wandb
@@ -111,7 +114,7 @@ class WandbLogger:
         mode: Any = os.environ.get("WANDB_MODE", "offline")
         self.run = wandb.init(
             project="envgen", id=self.id, resume="allow", name=folder.resolve().name, dir=str(folder),
-            config=dict(read_request(folder)[0]), mode=mode,
+            config=dict(read_request(folder)[0]), mode=mode, reinit="create_new",
             settings=wandb.Settings(silent=True, console="off", disable_git=True),
         )  # fmt: skip
         self.run.define_metric("steps")
