@@ -257,11 +257,24 @@ def test_a_module_in_the_current_directory_is_found(tmp_path, monkeypatch):
     code = "from envgen.designers.baselines import NoDesigner\nclass Mine(NoDesigner): pass\n"
     (tmp_path / "module_in_current_directory.py").write_text(code)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.setattr(sys, "path", path := [entry for entry in sys.path if entry])
+    before = list(path)
     designer = build_designer("module_in_current_directory:Mine", tmp_path)
     assert designer.config() == {"name": "module_in_current_directory:Mine"}
-    assert build_designer("module_in_current_directory:Mine", tmp_path).config() == designer.config()
-    assert sys.path.count("") == 1
+    with pytest.raises(DesignError, match="there is no module 'another_module'"):
+        build_designer("another_module:Mine", tmp_path)
+    assert sys.path is path
+    assert path == before
+
+
+def test_an_entry_of_the_callers_path_stays(tmp_path, monkeypatch):
+    (tmp_path / "module_that_extends_path.py").write_text("import sys\nsys.path.insert(0, 'somewhere')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    before = list(sys.path)
+    with pytest.raises(DesignError, match="has no 'Mine'"):
+        build_designer("module_that_extends_path:Mine", tmp_path)
+    assert sys.path == ["somewhere", *before]
 
 
 class NotADesigner:
