@@ -407,6 +407,12 @@ def test_runs_are_compared(run):
     assert str(comparison) == comparison.text()
 
 
+def test_an_evaluation_has_the_complete_level(run):
+    world = make_world("crafter")
+    assert world.Level.parse(run.final.level) == world.original
+    assert run.final.level.keys() == world.Level.model_fields.keys()
+
+
 def test_results_have_short_representations():
     one = Estimate(value=1, low=1, high=1)
     evaluation = Evaluation(
