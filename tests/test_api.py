@@ -182,6 +182,20 @@ def test_a_policy_is_not_played_in_a_world_that_it_does_not_match(run):
             play(run.folder, world="heist")
 
 
+def test_the_error_names_both_learners_if_another_one_trained_the_run(run, tmp_path, edit_request):
+    message = (
+        "run was trained by the learner 'ppo', and the learner 'distillation' cannot load it: .*; pass the learner"
+    )
+    for play in (envgen.load_policy, envgen.evaluate, envgen.diagnose):
+        with pytest.raises(envgen.EnvgenError, match=message):
+            play(run.folder, learner="distillation")
+    with pytest.raises(envgen.EnvgenError, match=r"was started with learner.name 'ppo' \(now 'distillation'\)"):
+        envgen.train("crafter", plan=SMALL, learner="distillation", folder=run.folder, verbose=False)
+    edit_request(lambda request: request["learner"].update(name="distillation"))
+    with pytest.raises(envgen.EnvgenError, match="trained by the learner 'distillation', and the learner 'ppo' cannot"):
+        envgen.load_policy(tmp_path / "run", world="heist", learner="ppo")
+
+
 def test_a_run_with_a_learner_of_ones_own_has_a_policy(tmp_path):
     class OwnLearner(PPO):
         """Nothing is different."""
