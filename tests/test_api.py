@@ -182,6 +182,20 @@ def test_a_policy_is_not_played_in_a_world_that_it_does_not_match(run):
             play(run.folder, world="heist")
 
 
+def test_the_error_names_both_learners_if_another_one_trained_the_run(run, tmp_path, edit_request):
+    message = (
+        "run was trained by the learner 'ppo', and the learner 'distillation' cannot load it: .*; pass the learner"
+    )
+    for play in (envgen.load_policy, envgen.evaluate, envgen.diagnose):
+        with pytest.raises(envgen.EnvgenError, match=message):
+            play(run.folder, learner="distillation")
+    with pytest.raises(envgen.EnvgenError, match=r"was started with learner.name 'ppo' \(now 'distillation'\)"):
+        envgen.train("crafter", plan=SMALL, learner="distillation", folder=run.folder, verbose=False)
+    edit_request(lambda request: request["learner"].update(name="distillation"))
+    with pytest.raises(envgen.EnvgenError, match="trained by the learner 'distillation', and the learner 'ppo' cannot"):
+        envgen.load_policy(tmp_path / "run", world="heist", learner="ppo")
+
+
 def test_a_run_with_a_learner_of_ones_own_has_a_policy(tmp_path):
     class OwnLearner(PPO):
         """Nothing is different."""
@@ -270,8 +284,12 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
         ({"learner": "pp"}, "did you mean 'ppo'"),
         ({"designer": "alpha", "designer_options": {"bta": 1}}, "did you mean 'beta'"),
         ({"designer": "alpha", "designer_options": 0.5}, "designer_options must be a mapping, not 0.5"),
-        ({"designer": 3}, "^3 is not a designer; subclass envgen.Designer"),
-        ({"designer": lambda brief, history: Proposal()}, "^<lambda> is not a designer; subclass envgen.Designer"),
+        (
+            {"designer": 3},
+            "^3 is not a designer; pass the name of a designer, such as 'expert', a subclass of envgen.Des",
+        ),
+        ({"designer": envgen.Designer}, "^Designer does not define design; pass the name of a designer, such as "),
+        ({"designer": lambda brief, history: Proposal()}, "^<lambda> is not a designer; pass the name of a designer, "),
         ({"plan": {"preset": "quick"}}, "setting 'preset' is not one of cycles, levels"),
         ({"plan": {"ratio": float("inf")}}, "ratio: Input should be a finite number"),
         ({"seed": 2**31}, "seed must be from 0 to 2147483647, not 2147483648"),
@@ -416,6 +434,12 @@ def test_runs_are_compared(run):
     assert "expert" in comparison.markdown()
     assert "collect_wood" in comparison.text(100)
     assert str(comparison) == comparison.text()
+
+
+def test_an_evaluation_has_the_complete_level(run):
+    world = make_world("crafter")
+    assert world.Level.parse(run.final.level) == world.original
+    assert run.final.level.keys() == world.Level.model_fields.keys()
 
 
 def test_results_have_short_representations():

@@ -563,7 +563,7 @@ def _load_run_policy(
     folder: Path, device: str, world: str | World | None, learner: "str | type[Learner] | None"
 ) -> "Policy":
     """The policy of the last checkpoint of a run."""
-    from envgen.curriculum.trainer import make_learner
+    from envgen.curriculum.trainer import make_learner, naming_other_learner
     from envgen.runs.checkpoint import CheckpointError, load_latest, loading
     from envgen.runs.store import RunError, read_request
 
@@ -584,10 +584,11 @@ def _load_run_policy(
     if world is not None and chosen.name != world_name and observation not in chosen.observations:
         raise RunError(f"{folder} was trained in the world {world_name}, which {chosen.name} does not match")
     check_observation(chosen, observation)
-    agent = make_learner(chosen, observation, learner or name, settings, device=device, alone=True)
     try:
-        with loading(folder, checkpoint):
-            agent.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
+        with naming_other_learner(folder, name, learner or name):
+            agent = make_learner(chosen, observation, learner or name, settings, device=device, alone=True)
+            with loading(folder, checkpoint):
+                agent.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
     except CheckpointError:
         if world is None or chosen.name == world_name:
             raise

@@ -1,7 +1,10 @@
 """Optional extras, and worlds, designers, learners and domains outside this project, given as `module:Class`."""
 
 import inspect
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -39,7 +42,7 @@ class ImportPathError(EnvgenError, ValueError):
 
 
 def import_object(path: str, base: type) -> Any:
-    """The object at `module:attribute`. The current directory is searched too, as `python -m` does.
+    """The object at `module:attribute`. The current directory is searched last, also if it is not in `sys.path`.
 
     Raises ImportPathError, whatever goes wrong.
 
@@ -48,10 +51,9 @@ def import_object(path: str, base: type) -> Any:
         base: If there is no such attribute, the error lists the subclasses of this class in the module.
     """
     module_name, _, attribute = path.partition(":")
-    if "" not in sys.path:
-        sys.path.append("")
     try:
-        module = import_module(module_name)
+        with _current_folder_searched():
+            module = import_module(module_name)
     except Exception as error:  # whatever the module raises while it is imported
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             raise ImportPathError(f"there is no module {module_name!r} (check the spelling and PYTHONPATH)") from None
@@ -64,6 +66,21 @@ def import_object(path: str, base: type) -> Any:
         ]
         hint = f"; it has {', '.join(names)}" if names else ""
         raise ImportPathError(f"{module_name} has no {attribute!r}{hint}") from None
+
+
+@contextmanager
+def _current_folder_searched() -> Iterator[None]:
+    """Import modules from the current directory as well. Afterwards, `sys.path` is as before: it is the caller's."""
+    try:
+        folder = os.getcwd()  # a new object, which tells this entry from an equal one, also of another thread
+    except OSError:  # it has been deleted
+        folder = None
+    if folder is not None:
+        sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path[:] = [entry for entry in sys.path if entry is not folder]
 
 
 def _is_own(value: Any, module: ModuleType, base: type) -> bool:

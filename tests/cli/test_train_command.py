@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import wandb
 from commands import envgen_forked, get_error_line, get_usage_error, run_in_process
 
 from envgen.agents.ppo import PPO
@@ -211,6 +212,15 @@ def test_ctrl_c_suggests_repeating_the_command_for_classes_of_ones_own(choice, m
     with pytest.raises(KeyboardInterrupt):
         train_command([])("crafter", folder=tmp_path, **choice)
     assert message in capsys.readouterr().err
+
+
+def test_a_missing_key_of_weights_and_biases_prints_a_one_line_error(runs, monkeypatch, capsys):
+    def fail(**arguments):
+        raise wandb.errors.UsageError("No API key configured. Use `wandb login` to log in.")
+
+    monkeypatch.setattr("wandb.init", fail)
+    message = get_error_line(["train", "--resume", str(runs / "none"), "--log", "wandb"], monkeypatch, capsys)
+    assert "Use `wandb login` to log in; correct this, set WANDB_MODE=offline" in message
 
 
 @pytest.mark.parametrize(

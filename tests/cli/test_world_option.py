@@ -1,5 +1,7 @@
 """Runs with a world or learner that is not installed: the commands take it as `--world` or `--learner module:Class`."""
 
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,23 @@ def test_policies_are_played_in_the_given_world(run, command, monkeypatch, capsy
     assert "no module" in get_error_line([*arguments, "--world", "no_such_module:World"], monkeypatch, capsys)
     run_in_process([*arguments, "--world", "gymnasium_world:world"], monkeypatch)
     assert "balance_50" in capsys.readouterr().out
+
+
+def test_a_world_of_the_current_directory_is_found_whenever_it_imports(tmp_path, monkeypatch, capsys):
+    code = """
+        from envgen.worlds.heist.world import Heist
+
+        class LateHeist(Heist):
+            def __init__(self):
+                import helper_of_late_heist
+        """
+    (tmp_path / "late_heist.py").write_text(textwrap.dedent(code))
+    (tmp_path / "helper_of_late_heist.py").write_text("print('helper')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    (tmp_path / "level.json").write_text("{}")
+    run_in_process(["stats", "level.json", "--world", "late_heist:LateHeist", "--seeds", "1"], monkeypatch)
+    assert "helper" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["evaluate", "diagnose", "watch"])

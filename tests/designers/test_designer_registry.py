@@ -184,7 +184,7 @@ def test_wrong_names_and_values_are_refused_with_the_nearest_right_one(tmp_path,
     ],
 )  # fmt: skip
 def test_incompatible_arguments_are_refused(tmp_path, arguments, message):
-    with pytest.raises(DesignError, match=message):
+    with pytest.raises(DesignError, match=f"(?s){message}"):
         build_designer(folder=tmp_path, **arguments)
 
 
@@ -257,11 +257,24 @@ def test_a_module_in_the_current_directory_is_found(tmp_path, monkeypatch):
     code = "from envgen.designers.baselines import NoDesigner\nclass Mine(NoDesigner): pass\n"
     (tmp_path / "module_in_current_directory.py").write_text(code)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.setattr(sys, "path", path := [entry for entry in sys.path if entry])
+    before = list(path)
     designer = build_designer("module_in_current_directory:Mine", tmp_path)
     assert designer.config() == {"name": "module_in_current_directory:Mine"}
-    assert build_designer("module_in_current_directory:Mine", tmp_path).config() == designer.config()
-    assert sys.path.count("") == 1
+    with pytest.raises(DesignError, match="there is no module 'another_module'"):
+        build_designer("another_module:Mine", tmp_path)
+    assert sys.path is path
+    assert path == before
+
+
+def test_an_entry_of_the_callers_path_stays(tmp_path, monkeypatch):
+    (tmp_path / "module_that_extends_path.py").write_text("import sys\nsys.path.insert(0, 'somewhere')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    before = list(sys.path)
+    with pytest.raises(DesignError, match="has no 'Mine'"):
+        build_designer("module_that_extends_path:Mine", tmp_path)
+    assert sys.path == ["somewhere", *before]
 
 
 class NotADesigner:
@@ -308,13 +321,13 @@ class WrongConfig(Plain):
             "cannot import the designer 'no_such_module:Mine': there is no module 'no_such_module'",
         ),
         (f"{__name__}:Missing", "has no 'Missing'; it has "),
-        (f"{__name__}:CuriousSettings", "CuriousSettings is not a designer; subclass envgen.Designer"),
+        (f"{__name__}:CuriousSettings", "CuriousSettings is not a designer; .* a subclass of envgen.Designer"),
         (f"{__name__}:MANUAL", "is not a designer"),
-        (f"{__name__}:NotADesigner", r"NotADesigner is not a designer; .* define design\(brief, history\)"),
+        (f"{__name__}:NotADesigner", r"NotADesigner is not a designer; .* defines design\(brief, history\)"),
         (NotADesigner, "NotADesigner is not a designer"),
         (NotADesigner(), "is not a designer"),
         (None, "is not a designer"),
-        (Unfinished, "cannot create the designer .*Unfinished: .*abstract.*; pass an instance"),
+        (Unfinished, "^Unfinished does not define design; pass the name of a designer, .* or an instance of one"),
         (NeedsArguments, "cannot create the designer .*NeedsArguments: .*skill.*; pass an instance"),
         (WrongSettings, "the settings of the designer .*WrongSettings are a dict; use an envgen.settings.Settings"),
         (WrongSettings(), "are a dict"),

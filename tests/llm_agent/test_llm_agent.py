@@ -45,6 +45,8 @@ def test_a_model_that_plays_well_reaches_every_skill(tmp_path):
         result = evaluate(tmp_path, server.url, episodes=3, price_prompt=1.0, price_reply=2.0)
     assert {name: rate.value for name, rate in result.evaluation.skills.items()} == {"ring_bell": 100, "find_door": 100}
     assert result.evaluation.episodes == 3
+    assert repr(result).startswith("<LlmEvaluation: openai:model, score 100.0 [100.0, 100.0], 3 episodes of corridor, ")
+    assert len(repr(result)) < 150
     assert result.evaluation.reward.value == 1.5
     steps = sum(episode.length for episode in result.episodes)
     assert {episode.length for episode in result.episodes} <= {4, 5}

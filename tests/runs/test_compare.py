@@ -213,6 +213,18 @@ def test_unfinished_runs_are_listed_and_left_out(tmp_path):
         assert "n-half" in text
 
 
+def test_a_comparison_has_a_short_representation(tmp_path):
+    write_seeds(tmp_path, "n", {"name": "none"}, 20, 2)
+    assert repr(compare([tmp_path])) == "<Comparison: 2 finished runs in 1 group (crafter), 0 not finished>"
+    write_run(tmp_path / "half", {"name": "none"}, 2, finished=False)
+    write_run(tmp_path / "heist", {"name": "none"}, 0, world="heist")
+    assert repr(compare([tmp_path])) == "<Comparison: 3 finished runs in 2 groups (crafter, heist), 1 not finished>"
+    assert repr(compare([tmp_path / "half"])) == "<Comparison: 0 finished runs in 0 groups, 1 not finished>"
+    for number in range(2):
+        write_run(tmp_path / f"other-{number}", {"name": "none"}, 0, world=f"other-{number}")
+    assert "5 finished runs in 4 groups (4 worlds or domains)" in repr(compare([tmp_path]))
+
+
 def test_comparison_says_so_if_no_run_is_finished(tmp_path):
     write_run(tmp_path / "n", {"name": "none"}, 2, finished=False)
     assert "No finished runs." in compare([tmp_path]).markdown()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import wandb
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import envgen
@@ -178,23 +179,74 @@ def test_weights_and_biases_is_offline_and_continues_the_same_run(folder):
     assert {file.name.rpartition("-")[2] for file in folder.glob("wandb/offline-run-*")} == {state["id"]}
 
 
+def test_a_run_of_the_calling_program_goes_on(folder, tmp_path):
+    run_dir = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("tensorboard", "wandb*"))
+    settings = wandb.Settings(silent=True, console="off")
+    with wandb.init(project="mine", dir=str(tmp_path), mode="offline", settings=settings) as own:
+        with loggers.TrainingLogger(run_dir, Crafter(), ["wandb"]) as logger:
+            logger.on_progress({})  # opens the loggers, which read the run directory
+            assert json.loads((run_dir / "wandb.json").read_text())["id"] != own.id
+        assert wandb.run is own
+        own.log({"loss": 1.0})  # an error if the run were finished
+        assert dict(own.config) == {}
+    (files,) = run_dir.glob("wandb/offline-run-*")
+    assert not files.name.endswith(own.id)
+
+
+class FakeRun:
+    """In place of a run of Weights & Biases."""
+
+    def __init__(self, logged: list[dict]):
+        self.logged = logged
+
+    def log(self, values):
+        self.logged.append(values)
+
+    def define_metric(self, *args, **kwargs):
+        pass
+
+    def finish(self):
+        pass
+
+
 @pytest.fixture
 def logged(monkeypatch) -> list[dict]:
     """What is logged to Weights & Biases, in place of a run there."""
     logged = []
-
-    class FakeRun:
-        def log(self, values):
-            logged.append(values)
-
-        def define_metric(self, *args, **kwargs):
-            pass
-
-        def finish(self):
-            pass
-
-    monkeypatch.setattr("wandb.init", lambda **kwargs: FakeRun())
+    monkeypatch.setattr("wandb.init", lambda **kwargs: FakeRun(logged))
     return logged
+
+
+def test_the_environment_names_the_project(tmp_path, monkeypatch):
+    projects = []
+    monkeypatch.setattr("wandb.init", lambda project, **arguments: projects.append(project) or FakeRun([]))
+    write_json(tmp_path / "run.json", {"format": 2, "request": {"seed": 0}})
+    for value in ("mine", "", None):
+        monkeypatch.setenv("WANDB_PROJECT", value) if value is not None else monkeypatch.delenv("WANDB_PROJECT")
+        loggers.WandbLogger(tmp_path)
+    assert projects == ["mine", "envgen", "envgen"]
+
+
+@pytest.mark.parametrize(("variable", "value", "message"), [
+    ("WANDB_MODE", "onlin", "Weights & Biases: mode: Input should be 'online', .* .got 'onlin'.; correct this, set "),
+    ("WANDB_PROJECT", "my/project", "Weights & Biases: Invalid project name 'my/project': .*, found '/'; correct this"),
+])  # fmt: skip
+def test_wrong_settings_of_weights_and_biases_are_explained(variable, value, message, folder, monkeypatch):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(LoggerError, match=message) as raised:
+        envgen.resume(folder, log=["wandb"], verbose=False)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("method", ["log", "finish"])
+def test_later_errors_of_weights_and_biases_are_explained(method, folder, tmp_path, logged, monkeypatch):
+    def fail(*args, **kwargs):
+        raise wandb.errors.CommError("connection refused\nwhile retrying.")
+
+    run_dir = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("wandb*"))
+    monkeypatch.setattr(FakeRun, method, fail)
+    with pytest.raises(LoggerError, match="Biases: connection refused while retrying; correct this, set WANDB_MODE="):
+        envgen.resume(run_dir, log=["wandb"], verbose=False)
 
 
 def test_what_weights_and_biases_has_logged_is_not_logged_again(folder, logged):

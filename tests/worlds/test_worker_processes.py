@@ -279,6 +279,27 @@ def test_classes_of_a_script_are_known_to_the_workers():
     assert result.stdout.split("\n")[0] == "[9, 5, 9, 7] True"
 
 
+def test_workers_find_a_world_of_the_current_directory(tmp_path):
+    """Also if it is not in `sys.path`, as for a script that lies elsewhere."""
+    script = """
+    import sys
+    import envgen
+
+    path = list(sys.path)
+    envs = envgen.make_world("python_worlds:Walk").make([{"length": 9}], 2, num_workers=2)
+    envs.reset(seed=0)
+    print([level.length for level in envs.call("level")], sys.path == path)
+    """
+    (tmp_path / "script.py").write_text(textwrap.dedent(script))
+    others = [entry for entry in sys.path if entry and Path(entry) != FOLDER]
+    result = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")], env={**os.environ, "PYTHONPATH": os.pathsep.join(others)},
+        cwd=FOLDER, text=True, capture_output=True,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("\n")[0] == "[9, 9] True"
+
+
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_environments_that_do_not_exist_are_refused(num_workers):
     with closing(Walk().make([{"length": 9}], 4, num_workers=num_workers)) as envs:

@@ -4,7 +4,6 @@
 several processes started by `torchrun`.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,7 +21,6 @@ R = TypeVar("R")
 
 NUM_CHUNKS = 2
 MAX_RETAINED_BYTES = 31 << 20  # glibc adapts its thresholds to freed blocks of up to 32 MB
-RNG_LOCK = threading.RLock()
 IS_ALONE = ContextVar("IS_ALONE", default=False)  # inside `alone`
 
 
@@ -97,18 +95,6 @@ def single_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(num_threads)
-
-
-@contextmanager
-def isolated_rng(seed: int | None = None) -> Iterator[None]:
-    """Restore PyTorch's global random number generator at the end. With a seed, start it from this seed.
-
-    The generator belongs to all threads, so other threads that want to use it in this way wait.
-    """
-    with RNG_LOCK, torch.random.fork_rng(devices=[]):
-        if seed is not None:
-            torch.manual_seed(seed)
-        yield
 
 
 class ThreadedGradients:

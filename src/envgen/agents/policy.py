@@ -25,6 +25,7 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
 from envgen.errors import EnvgenError
+from envgen.rng import isolated_rng
 from envgen.runs.checkpoint import describe_error
 from envgen.runs.files import MAX_JSON_BYTES, parse_json, read_regular, write_flushed
 from envgen.settings import to_path
@@ -33,7 +34,7 @@ from envgen.worlds.world import Layout, SymbolMap, TileGrid
 from .errors import SpaceError
 from .memory import NO_INFOS, AgentMemory
 from .networks import ActorCritic, PolicyNetwork, count_parameters, run_step
-from .parallel import isolated_rng, local_device
+from .parallel import local_device
 from .settings import NetworkSettings
 
 ARRAYS_FILE, JSON_FILE = "policy.safetensors", "policy.json"

@@ -25,6 +25,7 @@ from torch import nn
 
 from envgen.arrays import Arrays, strip_prefix
 from envgen.errors import NonFiniteLossError
+from envgen.rng import isolated_rng
 from envgen.settings import flatten
 from envgen.worlds.world import Layout
 
@@ -45,7 +46,6 @@ from .parallel import (
     Minibatch,
     ProcessGroup,
     ThreadedGradients,
-    isolated_rng,
     local_device,
     set_device,
     single_thread,

@@ -74,6 +74,12 @@ def check_current_folder() -> None:
         raise UserError(f"the current directory cannot be used ({error.strerror}); change to another one") from None
 
 
+def search_current_folder() -> None:
+    """Let modules of the user be imported from the current directory at any time, as by `python -m envgen`."""
+    if "" not in sys.path:
+        sys.path.append("")
+
+
 def check_no_empty(args: Sequence[str]) -> None:
     """Raise UserError for an empty argument, such as that of a shell variable which is not set."""
     for previous, arg in zip(["", *args], args, strict=False):
@@ -118,6 +124,7 @@ def main() -> None:
     run_args: list[str] = []
     try:
         check_current_folder()
+        search_current_folder()
         check_no_empty(args)
         if args[:1] == ["sweep"]:
             own_args, run_args = split_args(args[1:])

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from envgen.imports import require_extra
+from envgen.rng import isolated_rng
 
 LINEAR = nn.Linear, Conv1D
 BASE_LAYER = ".base_layer"  # what peft adds to the name of a layer that has adapters
@@ -29,8 +29,7 @@ def add_adapters(model: Any, rank: int, alpha: float, seed: int) -> None:
     output = model.get_output_embeddings()
     names = [name for name, module in model.named_modules() if isinstance(module, LINEAR) and module is not output]
     config = LoraConfig(r=rank, lora_alpha=alpha, target_modules=names)  # pyright: ignore[reportArgumentType]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with isolated_rng(seed):
         inject_adapter_in_model(config, model)
     for parameter in model.parameters():
         if parameter.requires_grad:

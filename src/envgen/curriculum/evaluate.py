@@ -65,7 +65,7 @@ class Evaluation(FrozenModel):
     world: str
     """The name of the world."""
     level: dict[str, Any]
-    """The settings in which the level differs from the original; empty for the original."""
+    """All settings of the level as JSON values, also those of the original; `world.Level.parse(level)` is the level."""
     seed: int
     """The seed of the episodes."""
     deterministic: bool

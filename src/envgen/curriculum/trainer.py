@@ -7,17 +7,18 @@ A phase is a number of steps in some levels. The last checkpoint records which p
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
 
 from envgen.agents import parallel
-from envgen.agents.learner import Learner, learner_class
+from envgen.agents.learner import Learner, learner_class, learner_name
 from envgen.agents.networks import is_image, layout_of
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult
@@ -25,6 +26,7 @@ from envgen.agents.settings import HyperparameterError, PpoSettings
 from envgen.designers.buffer import LevelEpisode
 from envgen.designers.designer import LevelChain
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
+from envgen.errors import EnvgenError
 from envgen.interrupts import GracefulInterrupt
 from envgen.processes import explaining_lost_processes
 from envgen.runs.checkpoint import loading
@@ -96,6 +98,27 @@ def make_learner(
         # not by the argument `distributed`: learners of users' own may not have it, as training does not pass it
         with parallel.alone() if alone or settings_only else nullcontext():
             return cls.for_envs(envs, settings=complete, seed=seed, device=place, compile=compile)
+
+
+@contextmanager
+def naming_other_learner(folder: Path, trained: Any, learner: str | type[Learner]) -> Iterator[None]:
+    """Context for loading a run with a learner: if that fails and another one trained it, the error names both.
+
+    It is tried, because the same class may have another name, such as in the module `__main__`.
+
+    Args:
+        trained: The name of the learner in the run directory.
+    """
+    given = learner_name(learner)
+    try:
+        yield
+    except EnvgenError as error:
+        if given == trained:
+            raise
+        raise RunError(
+            f"{folder} was trained by the learner {trained!r:.80}, and the learner {given!r} cannot load it: {error}; "
+            "pass the learner that trained it"
+        ) from error
 
 
 class PhaseTrainer:

@@ -77,10 +77,14 @@ def check_designer_type(designer: Any) -> Designer | type[Designer]:
 
 
 def _check_class(designer_class: Any) -> type[Designer]:
-    if not (isinstance(designer_class, type) and issubclass(designer_class, Designer)):
+    is_class = isinstance(designer_class, type) and issubclass(designer_class, Designer)
+    missing = sorted(designer_class.__abstractmethods__) if is_class else []
+    if not is_class or missing:
+        name = getattr(designer_class, "__name__", f"{designer_class!r:.80}")
+        problem = f"does not define {', '.join(missing)}" if missing else "is not a designer"
         raise DesignError(
-            f"{getattr(designer_class, '__name__', repr(designer_class))} is not a designer; "
-            "subclass envgen.Designer and define design(brief, history)"
+            f"{name} {problem}; pass the name of a designer, such as 'expert', a subclass of envgen.Designer that "
+            "defines design(brief, history), or an instance of one"
         )
     return designer_class
 

@@ -50,6 +50,9 @@ class LlmEvaluation(FrozenModel):
         """Answers from which no action could be read."""
         return sum(episode.unparsable for episode in self.episodes)
 
+    def __repr__(self) -> str:  # every episode has its seed, skills and usage
+        return f"<LlmEvaluation: {self.llm}, score {self.evaluation.score}, {self.evaluation.summary}>"
+
     def __str__(self) -> str:
         return f"{self.evaluation}\n{self.usage_table()}"
 

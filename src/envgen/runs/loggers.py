@@ -2,7 +2,8 @@
 
 Everything is read from the run directory, so a resumed run continues its curves. To log a finished run, repeat its
 command with `--log`. TensorBoard's files are in RUN/tensorboard. Weights & Biases keeps its files in RUN/wandb and is
-offline unless the environment variable WANDB_MODE says otherwise; `wandb sync` uploads them.
+offline unless the environment variable WANDB_MODE says otherwise; `wandb sync` uploads them. WANDB_PROJECT names the
+project, by default "envgen".
 """
 
 import json
@@ -10,16 +11,17 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
+from pydantic import ValidationError
 
 from envgen.errors import EnvgenError
-from envgen.settings import format_choice_error
+from envgen.settings import format_choice_error, format_validation_error
 from envgen.worlds.world import World
 
 from .files import check_inside
@@ -92,8 +94,25 @@ class TensorBoardLogger:
         self.writer.close()
 
 
+@contextmanager
+def _explain_wandb_errors() -> Iterator[None]:
+    """Raise LoggerError for whatever Weights & Biases raises: no key or a wrong one, no network, a wrong setting."""
+    try:
+        yield
+    except Exception as error:
+        reason = format_validation_error(error) if isinstance(error, ValidationError) else str(error)
+        reason = " ".join(reason.split()).removesuffix(".") or type(error).__name__
+        raise LoggerError(
+            f"cannot log to Weights & Biases: {reason}; correct this, set WANDB_MODE=offline, or leave out the logger "
+            "wandb, and continue the run by repeating the command or call"
+        ) from error
+
+
 class WandbLogger:
-    """Continues the Weights & Biases run whose id is in RUN/wandb.json. What it has logged is not logged again."""
+    """Continues the Weights & Biases run whose id is in RUN/wandb.json. What it has logged is not logged again.
+
+    A run that the calling program has open goes on beside it.
+    """
 
     def __init__(self, folder: Path):
         import wandb
@@ -109,13 +128,15 @@ class WandbLogger:
             self.id = secrets.token_hex(8)
         self.wandb = wandb
         mode: Any = os.environ.get("WANDB_MODE", "offline")
-        self.run = wandb.init(
-            project="envgen", id=self.id, resume="allow", name=folder.resolve().name, dir=str(folder),
-            config=dict(read_request(folder)[0]), mode=mode,
-            settings=wandb.Settings(silent=True, console="off", disable_git=True),
-        )  # fmt: skip
-        self.run.define_metric("steps")
-        self.run.define_metric("*", step_metric="steps")
+        project, config = os.environ.get("WANDB_PROJECT") or "envgen", dict(read_request(folder)[0])
+        with _explain_wandb_errors():
+            self.run = wandb.init(
+                project=project, id=self.id, resume="allow", name=folder.resolve().name, dir=str(folder), config=config,
+                mode=mode, reinit="create_new",
+                settings=wandb.Settings(silent=True, console="off", disable_git=True),
+            )  # fmt: skip
+            self.run.define_metric("steps")
+            self.run.define_metric("*", step_metric="steps")
         self._save()
 
     def log_scalars(self, values: Mapping[str, float], steps: int) -> None:
@@ -129,7 +150,8 @@ class WandbLogger:
 
     def _log(self, values: dict[str, Any], steps: int) -> None:
         if steps > self.steps:  # an earlier process logged everything up to self.steps
-            self.run.log({**values, "steps": steps})
+            with _explain_wandb_errors():
+                self.run.log({**values, "steps": steps})
             self.last_steps = max(steps, self.last_steps)
             if time.monotonic() - self._last_save >= SAVE_SECONDS:
                 self._save()
@@ -139,7 +161,8 @@ class WandbLogger:
             self.steps, self.summary_steps = min(self.steps, steps - 1), steps
 
     def close(self) -> None:
-        self.run.finish()
+        with _explain_wandb_errors():
+            self.run.finish()
         self._save()
 
     def _save(self) -> None:

@@ -119,6 +119,15 @@ class Comparison:
         names = "\n".join(f"- {escape(printable(str(folder)))}" for folder in self.unfinished)
         return [*notes, f"Not finished, left out:\n\n{names}"] if names else notes
 
+    def __repr__(self) -> str:
+        groups = [group for table in self.tables for group in table.groups]
+        runs, num_groups, tasks = sum(group.num_seeds for group in groups), len(groups), len(self.tables)
+        counts = f"{runs} finished run{'s' * (runs != 1)} in {num_groups} group{'s' * (num_groups != 1)}"
+        names = (
+            ", ".join(printable(table.task) for table in self.tables) if tasks <= 3 else f"{tasks} worlds or domains"
+        )
+        return f"<Comparison: {counts}{f' ({names})' if names else ''}, {len(self.unfinished)} not finished>"
+
     def __str__(self) -> str:
         return self.text()
 

@@ -171,7 +171,8 @@ class Worker:
 
     def __init__(self, key: Any = None) -> None:
         self.key = key
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import run_worker; run_worker()"
+        path = [*sys.path, ""]  # the world may have been imported from the current directory (envgen/imports.py)
+        code = f"import sys; sys.path[:] = {path!r}; from {__name__} import run_worker; run_worker()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={"OMP_NUM_THREADS": "1", **os.environ}, start_new_session=True,
