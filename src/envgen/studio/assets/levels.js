@@ -179,6 +179,7 @@ function addEditor() {
   let overrides = {}; // of the last valid level
   let source = "form"; // where the level was edited last
   let latest = 0;
+  let isSaving = false;
 
   const edited = () => source === "text" ? [text.value, source] : [form.overrides, source];
   const seed = () => Math.min(4294967295, Math.max(0, Math.floor(Number(find("seed").value) || 0)));
@@ -217,6 +218,7 @@ function addEditor() {
 
   const checkSoon = debounce(check, 80);
   const checkTextSoon = debounce(() => check(...edited()), 200);
+  const fileName = () => find("file-name").value.trim();
   const say = (sentence) => { find("file-status").textContent = sentence; };
 
   // Waits until the level of the form and of the text has been checked.
@@ -226,24 +228,40 @@ function addEditor() {
     return !find("save").disabled;
   }
 
-  async function save(replace) {
-    if (!await isValid()) return;
-    if (document.activeElement === find("replace")) find("save").focus();
-    find("replace")?.remove();
-    const name = find("file-name").value.trim();
+  // `replacing` is the name of a file that the person has agreed to replace.
+  async function save(replacing = null) {
+    if (isSaving) return;
+    isSaving = true;
     try {
-      const { conflict, file } = await post("level-file", { world, level: overrides, name, replace });
-      say(conflict || "Saved as " + file);
-      if (!conflict) { refreshNames(); return; }
-      const button = make("button", "", "Replace it");
-      button.type = "button";
-      button.id = "replace";
-      button.addEventListener("click", () => save(true));
-      find("save").after(button);
-      button.focus();
+      await saveAs(replacing ?? fileName(), replacing !== null);
     } catch (error) {
       say(explain(error));
     }
+    isSaving = false;
+  }
+
+  async function saveAs(name, replace) {
+    if (!await isValid()) return;
+    withdrawOffer();
+    const { conflict, file } = await post("level-file", { world, level: overrides, name, replace });
+    say(conflict || "Saved as " + file);
+    if (!conflict) await refreshNames();
+    else if (name === fileName()) offerToReplace(name);
+  }
+
+  // The offer is about one file, so it ends when another name is typed.
+  function offerToReplace(name) {
+    const button = make("button", "", "Replace it");
+    button.type = "button";
+    button.id = "replace";
+    button.addEventListener("click", () => save(name));
+    find("save").after(button);
+    button.focus();
+  }
+
+  function withdrawOffer() {
+    if (document.activeElement === find("replace")) find("save").focus();
+    find("replace")?.remove();
   }
 
   async function refreshNames() {
@@ -252,7 +270,8 @@ function addEditor() {
   }
 
   async function load() {
-    const name = find("file-name").value.trim();
+    const name = fileName();
+    withdrawOffer();
     try {
       const level = await get("level-file?" + new URLSearchParams({ world, name }));
       if (await check(level.overrides, "file")) say("Loaded " + name);
@@ -268,8 +287,12 @@ function addEditor() {
     check(...edited());
   });
   find("reset").addEventListener("click", () => { form.reset(); check({}, "reset"); });
-  find("save").addEventListener("click", () => save(false));
-  find("file-name").addEventListener("keydown", (event) => { if (event.key === "Enter") save(false); });
+  find("save").addEventListener("click", (event) => { if (event.detail < 2) save(); }); // once for a double click
+  find("file-name").addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) save(); });
+  find("file-name").addEventListener("input", () => {
+    if (find("replace")) say("");
+    withdrawOffer();
+  });
   find("load").addEventListener("click", load);
   find("upload").addEventListener("change", async (event) => {
     const [file] = event.target.files;

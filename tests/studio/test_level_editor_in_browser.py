@@ -1,0 +1,80 @@
+"""The level editor in a real browser: files, and what happens to the level that is being edited."""
+
+import json
+
+import pytest
+from client import serve
+
+from browser import View, expect, open_browser
+
+IS_CHECKED = "() => document.getElementById('map').complete && document.getElementById('map').naturalWidth > 0"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def editor(browser, tmp_path):
+    """The editor of the toy world, over an empty folder."""
+    with serve(tmp_path) as client, View(browser, client.server.url + "levels?world=toy") as view:
+        view.page.wait_for_function(IS_CHECKED)
+        yield view
+        assert view.problems == []
+
+
+def wait_for_level(page, level) -> None:
+    page.wait_for_function(
+        "level => JSON.stringify(JSON.parse(document.getElementById('level-text').value)) === level",
+        arg=json.dumps(level, separators=(",", ":")),
+    )
+
+
+# --- files
+
+
+def test_only_the_file_that_the_question_was_about_is_replaced(editor, tmp_path):
+    page, name = editor.page, editor.page.get_by_label("File", exact=True)
+    replace = page.get_by_role("button", name="Replace it")
+    for file, width in (("a", 3), ("b", 4)):
+        (tmp_path / f"{file}.json").write_text(json.dumps({"width": width}))
+    page.get_by_label("width").fill("9")
+    name.fill("a")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("a.json exists").wait_for()
+    name.fill("b")
+    expect(replace).to_have_count(0)
+    expect(page.locator("#file-status")).to_have_text("")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("b.json exists").wait_for()
+    replace.click()
+    page.get_by_text("Saved as").wait_for()
+    assert json.loads((tmp_path / "a.json").read_text()) == {"width": 3}
+    assert json.loads((tmp_path / "b.json").read_text()) == {"width": 9}
+
+
+def test_a_name_that_is_typed_while_the_studio_answers_is_not_the_one_of_the_question(editor, tmp_path):
+    page, name = editor.page, editor.page.get_by_label("File", exact=True)
+    (tmp_path / "a.json").write_text("{}")
+    held = []
+    page.route("**/level-file", lambda route: held.append(route))
+    name.fill("a")
+    page.get_by_role("button", name="Save").click()
+    editor.wait_until(lambda: held)
+    name.fill("b")
+    held[0].continue_()
+    page.get_by_text("a.json exists").wait_for()
+    expect(page.get_by_role("button", name="Replace it")).to_have_count(0)
+
+
+def test_a_double_click_saves_once(editor, tmp_path):
+    page, saved = editor.page, []
+    page.on("request", lambda request: saved.append(request) if request.url.endswith("/level-file") else None)
+    page.get_by_label("File", exact=True).fill("a")
+    page.get_by_role("button", name="Save").dblclick(delay=150)
+    page.get_by_text("Saved as").wait_for()
+    page.wait_for_timeout(300)
+    expect(page.locator("#file-status")).to_have_text(f"Saved as {tmp_path / 'a.json'}")
+    assert len(saved) == 1
