@@ -78,3 +78,28 @@ def test_a_double_click_saves_once(editor, tmp_path):
     page.wait_for_timeout(300)
     expect(page.locator("#file-status")).to_have_text(f"Saved as {tmp_path / 'a.json'}")
     assert len(saved) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"width: 3", "x.json cannot be opened: this is not JSON"),
+        (b'{"widht": 3}', "did you mean 'width'?"),
+        (b"[3]", "a level is a JSON object"),
+        (b" \n", "x.json is empty"),
+    ],
+)
+def test_a_file_that_holds_no_level_changes_nothing(editor, tmp_path, content, reason):
+    page = editor.page
+    page.get_by_label("width").fill("9")
+    wait_for_level(page, {"width": 9})
+    file = {"name": "x.json", "mimeType": "application/json", "buffer": content}
+    page.get_by_label("Open from this computer").set_input_files(file)
+    expect(page.locator("#file-status")).to_contain_text(reason)
+    expect(page.get_by_role("button", name="Save")).to_be_enabled()
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+    expect(page.locator("#level-error")).to_have_text("")
+    page.get_by_label("File", exact=True).fill("mine")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved as").wait_for()
+    assert json.loads((tmp_path / "mine.json").read_text()) == {"width": 9}

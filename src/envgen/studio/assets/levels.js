@@ -274,10 +274,28 @@ function addEditor() {
     withdrawOffer();
     try {
       const level = await get("level-file?" + new URLSearchParams({ world, name }));
-      if (await check(level.overrides, "file")) say("Loaded " + name);
+      await open(level.overrides, name, "Loaded ");
     } catch (error) {
       say(explain(error));
     }
+  }
+
+  async function upload(file) {
+    withdrawOffer();
+    if (file.size > 65536) { say(file.name + " is too large for a level"); return; }
+    try {
+      const content = await file.text();
+      if (content.trim()) await open(content, file.name, "Opened "); else say(file.name + " is empty");
+    } catch (error) {
+      say(error instanceof DOMException ? file.name + " cannot be read" : explain(error));
+    }
+  }
+
+  // Shows the level of a file. If it is not valid, the level that is being edited stays as it is.
+  async function open(level, name, done) {
+    const { error, overrides: opened } = await post("level", { world, level, seed: seed() });
+    if (error) { say(name + " cannot be opened: " + error); return; }
+    if (await check(opened, "file")) say(done + name);
   }
 
   text.addEventListener("input", () => { source = "text"; checkTextSoon(); });
@@ -294,12 +312,10 @@ function addEditor() {
     withdrawOffer();
   });
   find("load").addEventListener("click", load);
-  find("upload").addEventListener("change", async (event) => {
+  find("upload").addEventListener("change", (event) => {
     const [file] = event.target.files;
+    if (file) upload(file);
     event.target.value = "";
-    if (!file) return;
-    if (file.size > 65536) { say(file.name + " is too large for a level"); return; }
-    if (await check(await file.text(), "upload")) say("Opened " + file.name);
   });
   find("play").addEventListener("click", async () => {
     if (!await isValid()) return;
