@@ -103,3 +103,46 @@ def test_a_file_that_holds_no_level_changes_nothing(editor, tmp_path, content, r
     page.get_by_role("button", name="Save").click()
     page.get_by_text("Saved as").wait_for()
     assert json.loads((tmp_path / "mine.json").read_text()) == {"width": 9}
+
+
+# --- numbers
+
+
+def test_a_number_that_is_missing_is_asked_for_at_its_field(editor):
+    page = editor.page
+    width, setting = page.get_by_label("width"), page.locator(".setting", has=page.get_by_label("width"))
+    for value, message in (("", "but is empty"), ("99", "not 99"), ("3.5", "not 3.5")):
+        width.fill(value)
+        page.get_by_role("alert").get_by_text(f"width must be a whole number from 3 to 12, {message}").wait_for()
+        expect(setting.get_by_text("Enter a whole number from 3 to 12.")).to_be_visible()
+        expect(width).to_have_attribute("aria-invalid", "true")
+        expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    width.fill("9")
+    expect(page.get_by_text("Enter a whole number")).to_have_count(0)
+    expect(page.get_by_role("button", name="Save")).to_be_enabled()
+    assert width.get_attribute("aria-invalid") is None
+    width.fill("")
+    setting.get_by_text("Enter a whole number").wait_for()
+    page.get_by_role("button", name="Reset all").click()
+    expect(page.get_by_text("Enter a whole number")).to_have_count(0)
+    expect(width).to_have_value("6")
+
+
+def test_a_seed_that_is_none_is_refused_at_its_field(editor):
+    page, seed, error = editor.page, editor.page.get_by_label("Seed"), editor.page.locator("#seed-error")
+    checked = []
+    page.on("request", lambda request: request.url.endswith("/level") and checked.append(request.post_data_json))
+    seed.fill("7")
+    editor.wait_until(lambda: checked and checked[-1]["seed"] == 7)
+    for value in ("4294967296", "2147483648", "-1", "1.5", ""):
+        seed.fill(value)
+        expect(error).to_have_text("Enter a whole number from 0 to 2147483647. The map is that of seed 7.")
+        expect(seed).to_have_attribute("aria-invalid", "true")
+        expect(page.get_by_role("button", name="Save")).to_be_enabled()
+    page.get_by_role("button", name="Another map").click()
+    expect(seed).to_have_value("8")
+    expect(error).to_have_text("")
+    seed.fill("2147483647")
+    page.get_by_role("button", name="Another map").click()
+    expect(seed).to_have_value("0")
+    assert {level["seed"] for level in checked} <= {7, 8, 2147483647, 0}

@@ -17,8 +17,6 @@ from .pictures import LazyPictures, StudioMaps
 from .runs import LiveRun, RunFolder
 from .server import REPORT_POLICY, Request, RequestError, Response, Route, Stream, StudioServer, json_response
 
-MAX_SEED = 2**32 - 1
-
 
 class Studio:
     """A local web page over a folder of runs.
@@ -173,7 +171,8 @@ class Studio:
         try:
             level = levels.parse_level(world, request.body.get("level"))
         except LevelError as error:
-            return json_response({"error": str(error)})
+            fields = error.fields if isinstance(error, levels.WrongNumbers) else {}
+            return json_response({"error": str(error), "fields": fields})
         picture = self.pictures.add_map(world, level, seed)
         return json_response({"error": "", "picture": picture, **levels.describe_level(level)})
 
@@ -206,8 +205,8 @@ class Studio:
     @staticmethod
     def _seed(request: Request) -> int:
         seed = request.field("seed", int, 0)
-        if not 0 <= seed <= MAX_SEED:
-            raise RequestError(f"the seed must be from 0 to {MAX_SEED}, not {seed}")
+        if not 0 <= seed <= levels.MAX_SEED:
+            raise RequestError(f"the seed must be from 0 to {levels.MAX_SEED}, not {seed}")
         return seed
 
     # --- requests that a person answers

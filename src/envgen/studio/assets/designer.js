@@ -116,6 +116,7 @@ function addReply() {
       const result = await post("level", { world: start.world, level: overrides, seed: 0 });
       if (request !== latestForm) return;
       find("dialog-error").textContent = result.error;
+      form.showErrors(result.fields);
       find("dialog-ok").disabled = Boolean(result.error);
       if (result.error) return;
       level = result.overrides;

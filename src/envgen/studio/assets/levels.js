@@ -11,6 +11,27 @@ class LevelForm {
     this.mark();
   }
 
+  // Says at each control what to enter. `errors` is by dotted name.
+  showErrors(errors = {}) {
+    for (const control of this.controls) {
+      const error = errors[control.dataset.setting];
+      const setting = control.closest(".setting");
+      const shown = setting.querySelector(".errors");
+      if (!error) {
+        control.removeAttribute("aria-invalid");
+        shown?.remove();
+      } else if (shown) {
+        shown.textContent = error;
+      } else {
+        control.setAttribute("aria-invalid", "true");
+        const message = make("p", "errors", error);
+        message.id = control.id + "-error";
+        control.setAttribute("aria-errormessage", message.id);
+        setting.append(message);
+      }
+    }
+  }
+
   static value(control) {
     switch (control.dataset.kind) {
       case "bool": return control.checked;
@@ -181,8 +202,21 @@ function addEditor() {
   let latest = 0;
   let isSaving = false;
 
+  let lastSeed = 0; // that was valid
+
   const edited = () => source === "text" ? [text.value, source] : [form.overrides, source];
-  const seed = () => Math.min(4294967295, Math.max(0, Math.floor(Number(find("seed").value) || 0)));
+
+  // The seed; while the field holds none, the last one.
+  function seed() {
+    const { value, min, max } = find("seed");
+    const number = Number(value);
+    const isSeed = value !== "" && Number.isInteger(number) && number >= Number(min) && number <= Number(max);
+    if (isSeed) lastSeed = number;
+    find("seed").setAttribute("aria-invalid", !isSeed);
+    const error = isSeed ? "" : `Enter a whole number from ${min} to ${max}. The map is that of seed ${lastSeed}.`;
+    if (find("seed-error").textContent !== error) find("seed-error").textContent = error;
+    return lastSeed;
+  }
 
   // `level` is an object, or JSON text; `origin` is where it was changed, which is left as it is.
   async function check(level, origin) {
@@ -195,6 +229,7 @@ function addEditor() {
     }
     if (request !== latest) return false;
     find("level-error").textContent = result.error;
+    form.showErrors(origin === "form" ? result.fields : {}); // after a change of the text, the form is the one before
     text.setAttribute("aria-invalid", Boolean(result.error));
     for (const name of ["save", "play"]) find(name).disabled = Boolean(result.error);
     if (result.error) return false;
@@ -301,7 +336,7 @@ function addEditor() {
   text.addEventListener("input", () => { source = "text"; checkTextSoon(); });
   find("seed").addEventListener("input", () => checkSoon(...edited()));
   find("reseed").addEventListener("click", () => {
-    find("seed").value = seed() + 1;
+    find("seed").value = seed() < Number(find("seed").max) ? seed() + 1 : 0;
     check(...edited());
   });
   find("reset").addEventListener("click", () => { form.reset(); check({}, "reset"); });
