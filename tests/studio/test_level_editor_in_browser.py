@@ -26,10 +26,7 @@ def editor(browser, tmp_path):
 
 
 def wait_for_level(page, level) -> None:
-    page.wait_for_function(
-        "level => JSON.stringify(JSON.parse(document.getElementById('level-text').value)) === level",
-        arg=json.dumps(level, separators=(",", ":")),
-    )
+    expect(page.get_by_label("The level as JSON")).to_have_value(json.dumps(level, indent=1))
 
 
 # --- files
@@ -146,3 +143,65 @@ def test_a_seed_that_is_none_is_refused_at_its_field(editor):
     page.get_by_role("button", name="Another map").click()
     expect(seed).to_have_value("0")
     assert {level["seed"] for level in checked} <= {7, 8, 2147483647, 0}
+
+
+# --- the level that is being edited
+
+
+def test_a_reload_and_the_back_button_keep_the_level(editor):
+    page, width = editor.page, editor.page.get_by_label("width")
+    page.get_by_label("File", exact=True).fill("mine")
+    page.get_by_label("Seed").fill("7")
+    width.fill("9")
+    page.reload()  # at once
+    wait_for_level(page, {"width": 9})
+    expect(width).to_have_value("9")
+    expect(page.get_by_label("File", exact=True)).to_have_value("mine")
+    expect(page.get_by_label("Seed")).to_have_value("7")
+    page.get_by_role("link", name="Runs", exact=True).click()
+    page.get_by_role("heading", name="Comparison").wait_for()
+    page.go_back()
+    wait_for_level(page, {"width": 9})
+    page.get_by_role("link", name="Levels", exact=True).click()
+    wait_for_level(page, {"width": 9})
+    page.get_by_text("This is the level that you edited last.").wait_for()
+    page.get_by_role("button", name="Reset all").click()
+    wait_for_level(page, {})
+    page.reload()
+    wait_for_level(page, {})
+
+
+def test_a_level_that_is_not_valid_is_kept_too(editor):
+    page, text = editor.page, editor.page.get_by_label("The level as JSON")
+    text.fill('{"width": ')
+    page.reload()
+    page.get_by_role("alert").get_by_text("this is not JSON").wait_for()
+    expect(text).to_have_value('{"width": ')
+    text.fill("{}")
+    expect(page.get_by_role("button", name="Save")).to_be_enabled()
+    page.get_by_label("width").fill("")
+    page.reload()
+    page.get_by_role("alert").get_by_text("width must be a whole number").wait_for()
+    page.get_by_label("width").fill("5")
+    wait_for_level(page, {"width": 5})
+
+
+def test_a_link_opens_its_own_level(editor):
+    page = editor.page
+    page.get_by_label("width").fill("9")
+    wait_for_level(page, {"width": 9})
+    link = page.url + '&level={"width":4}'
+    page.goto(link)
+    wait_for_level(page, {"width": 4})
+    page.get_by_label("width").fill("5")
+    wait_for_level(page, {"width": 5})
+    page.keyboard.press("Control+Home")
+    page.get_by_text("Skip to the content").focus()
+    page.keyboard.press("Enter")
+    page.reload()
+    wait_for_level(page, {"width": 5})
+    page.go_back()
+    page.go_back()
+    wait_for_level(page, {"width": 9})
+    page.evaluate("link => { location.href = link; }", link)
+    wait_for_level(page, {"width": 4})

@@ -190,12 +190,49 @@ class Game {
   }
 }
 
+// What is being edited, kept in this tab: for this entry of the history, so that a reload and the back button find it, and
+// for the next time that the editor of this world is opened without a level.
+class Draft {
+  constructor(world, isLinked) {
+    let entry = history.state?.entry;
+    if (!entry) {
+      entry = String(Math.random()).slice(2);
+      history.replaceState({ entry }, "");
+    }
+    addEventListener("hashchange", () => history.replaceState({ entry }, "")); // the link that skips the navigation
+    this.ofEntry = `level ${entry}`;
+    this.ofWorld = `level of ${world}`;
+    this.isLinked = isLinked;
+  }
+
+  keep(value) {
+    try {
+      for (const key of [this.ofEntry, this.ofWorld]) sessionStorage.setItem(key, JSON.stringify(value));
+    } catch { /* not available, or full */ }
+  }
+
+  // What was kept, if anything. `isEarlier` says that it was edited on another visit of the editor.
+  get() {
+    try {
+      const own = sessionStorage.getItem(this.ofEntry);
+      const kept = JSON.parse(own ?? (this.isLinked ? null : sessionStorage.getItem(this.ofWorld)));
+      return kept && { ...kept, isEarlier: own === null };
+    } catch {
+      return null;
+    }
+  }
+}
+
 function addEditor() {
   const start = JSON.parse(document.getElementById("start").textContent);
   const find = (id) => document.getElementById(id);
   const { world } = start;
   const text = find("level-text");
-  const form = new LevelForm(document.querySelector(".level-form"), () => { source = "form"; checkSoon(...edited()); });
+  const form = new LevelForm(document.querySelector(".level-form"), () => {
+    source = "form";
+    checkSoon(...edited());
+    keep();
+  });
   const game = new Game(find("game"), () => find("play").focus());
   let overrides = {}; // of the last valid level
   let source = "form"; // where the level was edited last
@@ -203,6 +240,8 @@ function addEditor() {
   let isSaving = false;
 
   let lastSeed = 0; // that was valid
+
+  const draft = new Draft(world, new URLSearchParams(location.search).has("level"));
 
   const edited = () => source === "text" ? [text.value, source] : [form.overrides, source];
 
@@ -216,6 +255,12 @@ function addEditor() {
     const error = isSeed ? "" : `Enter a whole number from ${min} to ${max}. The map is that of seed ${lastSeed}.`;
     if (find("seed-error").textContent !== error) find("seed-error").textContent = error;
     return lastSeed;
+  }
+
+  // Keeps the level as it is in the form or in the text, even if it is not valid.
+  function keep() {
+    const level = source === "text" ? text.value : JSON.stringify(form.overrides, null, 1);
+    draft.keep({ level, seed: find("seed").value, name: find("file-name").value });
   }
 
   // `level` is an object, or JSON text; `origin` is where it was changed, which is left as it is.
@@ -330,21 +375,30 @@ function addEditor() {
   async function open(level, name, done) {
     const { error, overrides: opened } = await post("level", { world, level, seed: seed() });
     if (error) { say(name + " cannot be opened: " + error); return; }
-    if (await check(opened, "file")) say(done + name);
+    if (!await check(opened, "file")) return;
+    say(done + name);
+    keep();
   }
 
-  text.addEventListener("input", () => { source = "text"; checkTextSoon(); });
-  find("seed").addEventListener("input", () => checkSoon(...edited()));
+  text.addEventListener("input", () => { source = "text"; checkTextSoon(); keep(); });
+  find("seed").addEventListener("input", () => { checkSoon(...edited()); keep(); });
   find("reseed").addEventListener("click", () => {
     find("seed").value = seed() < Number(find("seed").max) ? seed() + 1 : 0;
     check(...edited());
+    keep();
   });
-  find("reset").addEventListener("click", () => { form.reset(); check({}, "reset"); });
+  find("reset").addEventListener("click", () => {
+    form.reset();
+    source = "form";
+    check({}, "reset");
+    keep();
+  });
   find("save").addEventListener("click", (event) => { if (event.detail < 2) save(); }); // once for a double click
   find("file-name").addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) save(); });
   find("file-name").addEventListener("input", () => {
     if (find("replace")) say("");
     withdrawOffer();
+    keep();
   });
   find("load").addEventListener("click", load);
   find("upload").addEventListener("change", (event) => {
@@ -368,7 +422,18 @@ function addEditor() {
     play.textContent = "Play";
     if (!isStarted) play.focus();
   });
-  check(start.level, "start");
+
+  async function begin() {
+    const kept = draft.get() ?? { level: start.level, seed: "0", name: "" };
+    find("seed").value = kept.seed;
+    find("file-name").value = kept.name;
+    source = "text";
+    text.value = kept.level; // to be corrected there if it is not valid
+    if (!await check(kept.level, "start") || !kept.isEarlier || text.value === "{}") return;
+    say("This is the level that you edited last. \"Reset all\" brings back the original.");
+  }
+
+  begin();
 }
 
 if (document.getElementById("level-text")) addEditor();
