@@ -12,10 +12,20 @@ from envgen.worlds.world import LevelError, World
 
 from . import designer, levels, run_pages
 from .games import Games
-from .page import asset, error_page, nav_part
+from .page import asset, error_page, gone_part, nav_part
 from .pictures import LazyPictures, StudioMaps
 from .runs import LiveRun, RunFolder
-from .server import REPORT_POLICY, Request, RequestError, Response, Route, Stream, StudioServer, json_response
+from .server import (
+    REPORT_POLICY,
+    Request,
+    RequestError,
+    Response,
+    Route,
+    Stream,
+    StudioServer,
+    error_status,
+    json_response,
+)
 
 
 class Studio:
@@ -36,7 +46,7 @@ class Studio:
 
     def server(self, port: int = 0) -> StudioServer:
         """A server of these pages that is not serving yet."""
-        return StudioServer(self.routes(), port)
+        return StudioServer(self.routes(), port, lambda message, status: error_page("runs", message, status))
 
     def routes(self) -> dict[tuple[str, str], Route]:
         return {
@@ -78,7 +88,7 @@ class Studio:
             try:
                 return route(request)
             except EnvgenError as error:
-                return error_page(view, error)
+                return error_page(view, str(error), error_status(error))
 
         return run
 
@@ -143,17 +153,18 @@ class Studio:
         }
         if view not in views:
             raise RequestError("there are no events of this name", 404)
-        if view in ("run", "request"):
-            with self.folder.lock:
-                views[view]()  # an unknown one is an error, one that is deleted later is not
 
         def parts() -> dict[str, str]:
             with self.folder.lock:
                 num_open = len(designer.waiting_requests(self.folder.runs()))
                 try:
                     parts_of_view = views[view]()
-                except EnvgenError:  # the run was deleted while its page is open
+                    is_gone = False
+                except EnvgenError as error:
                     parts_of_view = {}
+                    is_gone = error_status(error) == 404
+                if view in ("run", "request"):
+                    parts_of_view = {"gone": gone_part(view if is_gone else ""), **parts_of_view}
             return {"nav": nav_part(num_open), **parts_of_view}
 
         return Stream(parts)

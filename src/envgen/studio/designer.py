@@ -21,7 +21,7 @@ from envgen.runs.kinds import get_path, number
 from envgen.worlds.world import World
 
 from .levels import level_form
-from .page import page, part
+from .page import gone_part, page, part
 from .runs import LiveRun, designer_name
 from .server import RequestError, Response
 
@@ -50,7 +50,7 @@ def manual_request(run: LiveRun, name: str) -> ManualRequest:
     match = REQUEST_FILE.fullmatch(f"{name}.md")
     file = run.folder / "requests" / f"{name}.md"
     if match is None or not run.stamp.get("requests") or not file.is_file():
-        raise RequestError("there is no such request in this run", 404)
+        raise RequestError("there is no such request in this run; it may have been deleted", 404)
     return ManualRequest(run, file, int(match[1]), match[2])
 
 
@@ -129,6 +129,7 @@ def request_page(request: ManualRequest, world: World | None) -> Response:
     form = _level_dialog(world) if world else None
     return page(
         "designer", f"Request {request.number} of {run.name}",
+        gone_part(""),
         *request_parts(request).values(),
         _conversation(request), reply, form,
         tag("script", to_json(start), type="application/json", id="start"),

@@ -9,7 +9,7 @@ from envgen.report.read import CycleFiles, objects
 from envgen.report.train_section import level_card, score_chart, train_parts
 from envgen.runs.store import PROGRESS
 
-from .page import page, part
+from .page import gone_part, page, part
 from .pictures import StudioMaps
 from .runs import LiveRun, RunFolder, designer_name
 from .server import Response
@@ -154,7 +154,7 @@ def _levels_of_cycle(cycle: CycleFiles, maps: StudioMaps | None) -> Html:
 
 def run_page(run: LiveRun, maps_of: MapsOf) -> Response:
     stream = "events?" + urlencode({"view": "run", "id": run.id})
-    return page("runs", run.name, *run_parts(run, maps_of).values(), stream=stream)
+    return page("runs", run.name, gone_part(""), *run_parts(run, maps_of).values(), stream=stream)
 
 
 def run_parts(run: LiveRun, maps_of: MapsOf) -> dict[str, Html]:
