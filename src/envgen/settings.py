@@ -107,7 +107,8 @@ def format_validation_error(
         (describe and describe(details)) or _describe_error(details, prefix) for details in errors[:MAX_ERRORS_SHOWN]
     ]
     if len(errors) > len(shown):
-        shown.append(f"and {len(errors) - len(shown):,} more errors")
+        left_out = len(errors) - len(shown)
+        shown.append(f"and {left_out:,} more error{'s' * (left_out != 1)}")
     return "; ".join(shown)
 
 

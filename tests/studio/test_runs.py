@@ -68,7 +68,7 @@ def test_ticked_runs_are_compared_as_by_the_command(comparison):
             assert f"<td>{cell}</td>" in page, cell
     assert "Difference from the baseline (none)" in page
     other = comparison.get(f"compare?run={comparison.run_id('genenv-1')}").text
-    assert "Not finished, so only their curves are shown: genenv-1" in other
+    assert "Not finished, so only its curves are shown: genenv-1" in other
     assert comparison.get("compare").status == 400
     assert comparison.get("compare?run=nothing").status == 404
 
@@ -306,7 +306,10 @@ def test_damaged_lines_of_the_progress_are_counted(tmp_path):
     with serve(tmp_path) as client:
         assert problems(client) == []
         with open(run_dir / "progress.jsonl", "a") as stream:
-            stream.write("damaged\n[]\n")
+            stream.write("damaged\n")
+        assert problems(client) == ["progress.jsonl: 1 of 61 lines is damaged and left out"]
+        with open(run_dir / "progress.jsonl", "a") as stream:
+            stream.write("[]\n")
         assert problems(client) == ["progress.jsonl: 2 of 62 lines are damaged and left out"]
         append(run_dir / "progress.jsonl", [{"phase": "final", "steps": 3050}])
         assert problems(client) == ["progress.jsonl: 2 of 63 lines are damaged and left out"]
@@ -319,7 +322,7 @@ def test_a_file_that_is_read_again_and_again_gives_one_warning(tmp_path):
     for _ in range(3):
         (run,) = folder.runs()
         run.read_lines("ledger.jsonl")
-    assert run.problems == ["ledger.jsonl: 1 of 1 lines are damaged and left out"]
+    assert run.problems == ["ledger.jsonl: 1 of 1 line is damaged and left out"]
 
 
 def test_one_thread_at_a_time_reads_a_run(tmp_path, monkeypatch):

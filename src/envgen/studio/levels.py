@@ -67,7 +67,7 @@ def levels_page(world: World, worlds: tuple[str, ...], folder: Path, level: str)
     )  # fmt: skip
     settings = tag(
         "section", tag("h2", "Settings"),
-        tag("p", "A setting that is not changed keeps the value of the original. ",
+        tag("p", "Settings that you do not change keep the values of the original. ",
             tag("button", "Reset all", type="button", id="reset"), class_="note"),
         level_form(world), class_="settings-form",
     )  # fmt: skip

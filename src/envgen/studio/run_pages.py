@@ -97,11 +97,12 @@ def _bad_row(name: str, problem: str) -> Html:
 
 def _progress(run: LiveRun) -> Html | str:
     planned = run.planned_steps
+    unit = "rollouts" if run.is_coevolution else "steps"
     if run.summary or not planned:
-        return format_steps(run.steps)
+        return f"{format_steps(run.steps)} {unit}"
     share = min(1.0, run.steps / planned)
     bar = tag("progress", value=f"{share:.4f}", max="1", aria_label=f"Progress of {run.name}")
-    return join(bar, tag("small", f" {format_steps(run.steps)} of {format_steps(planned)}"))
+    return join(bar, tag("small", f" {format_steps(run.steps)} of {format_steps(planned)} {unit}"))
 
 
 def _run_link(run: LiveRun) -> str:
@@ -204,7 +205,8 @@ def comparison(runs: Sequence[LiveRun]) -> Html:
         sections.append(tag("h3", task) if len(tasks) > 1 else None)
         sections.append(guarded(lambda members=members: compare_section(group_runs(members)), members[0].name))
         if unfinished:
-            text = f"Not finished, so only their curves are shown: {', '.join(unfinished)}"
+            whose = "its" if len(unfinished) == 1 else "their"
+            text = f"Not finished, so only {whose} curves are shown: {', '.join(unfinished)}"
             sections.append(tag("p", text, class_="note"))
     query = urlencode([("run", run.id) for run in runs])
     link = tag("a", "Report of these runs", href=f"report?{query}", target="_blank", rel="noopener")
