@@ -97,6 +97,9 @@ def test_an_error_shows_the_first_of_many():
     assert message.startswith("0: Input should be a valid integer")
     assert message.endswith("; and 1,005 more errors")
     assert message.count(";") == 20
+    with pytest.raises(ValidationError) as error:
+        TypeAdapter(list[int]).validate_python(["a"] * 21)
+    assert format_validation_error(error.value).endswith("; and 1 more error")
 
 
 def test_numbers_of_numpy_are_numbers():

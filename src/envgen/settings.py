@@ -3,7 +3,7 @@
 import difflib
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, SupportsIndex, get_args, get_origin
@@ -21,7 +21,7 @@ INTEGER = TypeAdapter(int)
 def format_choice_error(value: Any, choices: Sequence[str]) -> str:
     """The error message for an unknown choice: `'tress' is not one of ...; did you mean 'trees'?`"""
     if not isinstance(value, str):
-        return f"{_format_value(value)} is not one of {', '.join(choices)}"
+        return f"{format_value(value)} is not one of {', '.join(choices)}"
     value = value[:MAX_QUOTED_CHARS]
     matches = difflib.get_close_matches(value.lower(), choices, n=1, cutoff=0.5)
     hint = f"; did you mean {matches[0]!r}?" if matches else ""
@@ -53,7 +53,7 @@ class Settings(FrozenModel):
         clean = {}
         for key, value in data.items():
             if key not in fields:
-                unknown = key if isinstance(key, str) else _format_value(key)
+                unknown = key if isinstance(key, str) else format_value(key)
                 raise ValueError(f"{cls.__name__}: setting {format_choice_error(unknown, list(fields))}")
             annotation = fields[key].annotation
             if get_origin(annotation) is Literal and isinstance(value, str):
@@ -92,23 +92,35 @@ def normalize_word(word: str) -> str:
     return " ".join(word.lower().replace("_", " ").replace("-", " ").split())
 
 
-def format_validation_error(error: ValidationError, prefix: str = "") -> str:
-    """The first errors in some settings as one line. `prefix` comes before the name of each setting."""
+def format_validation_error(
+    error: ValidationError, prefix: str = "", describe: Callable[[Mapping[str, Any]], str] | None = None
+) -> str:
+    """The first errors in some settings as one line.
+
+    Args:
+        error: What pydantic found.
+        prefix: Comes before the name of each setting.
+        describe: What to say instead about one of the errors, given its details; "" for what is said otherwise.
+    """
     errors = error.errors()
-    shown = [_describe_error(details, prefix) for details in errors[:MAX_ERRORS_SHOWN]]
+    shown = [
+        (describe and describe(details)) or _describe_error(details, prefix) for details in errors[:MAX_ERRORS_SHOWN]
+    ]
     if len(errors) > len(shown):
-        shown.append(f"and {len(errors) - len(shown):,} more errors")
+        left_out = len(errors) - len(shown)
+        shown.append(f"and {left_out:,} more error{'s' * (left_out != 1)}")
     return "; ".join(shown)
 
 
 def _describe_error(details: Mapping[str, Any], prefix: str) -> str:
     location = prefix * bool(details["loc"]) + ".".join(str(part) for part in details["loc"])
     message = details["msg"].removeprefix("Value error, ")
-    got = "" if details["type"] == "value_error" else f" (got {_format_value(details['input'])})"
+    got = "" if details["type"] == "value_error" else f" (got {format_value(details['input'])})"
     return f"{location}: {message}{got}" if location else f"{message}{got}"
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """The value of a setting as Python writes it, cut to a length that fits into a message."""
     try:
         return f"{value!r:.60}"
     except (ValueError, RecursionError):  # Python refuses to print very long integers and very deep lists

@@ -38,6 +38,13 @@ def test_preview_writes_an_image(tmp_path):
     assert (tmp_path / "levels.png").read_bytes()[1:4] == b"PNG"
 
 
+@pytest.mark.parametrize(("seeds", "count"), [("1", "1 environment:"), ("2", "2 environments:")])
+def test_preview_counts_what_it_draws(tmp_path, monkeypatch, capsys, seeds, count):
+    monkeypatch.chdir(tmp_path)
+    run_in_process(["preview", "--seeds", seeds], monkeypatch)
+    assert capsys.readouterr().out.startswith(f"{count} preview.png\n")
+
+
 def test_levels_of_a_run_are_a_level_file(tmp_path):
     level = {"level": {"trees": "none"}, "purpose": "", "skills": []}
     (tmp_path / "levels.json").write_text(json.dumps({"proposal": {"levels": [level]}, "audits": []}))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_world import ToyWorld
 
+from envgen.curriculum.plan import EVALUATION_SEED
 from envgen.designers.designer import ProposedLevel
 from envgen.runs.files import MAX_JSON_DEPTH
 from envgen.studio.games import MAX_GAMES
@@ -63,8 +64,12 @@ def test_a_level_is_checked_and_described(client):
     ("level", "error"),
     [
         ({"widht": 3}, "did you mean 'width'?"),
-        ({"width": 99}, "width: Input should be less than or equal to 12"),
-        ({"width": None}, "width: Input should be a valid integer"),
+        ({"width": 99}, "width must be a whole number from 3 to 12, not 99"),
+        ({"width": None}, "width must be a whole number from 3 to 12, but is empty"),
+        ({"width": 3.5}, "width must be a whole number from 3 to 12, not 3.5"),
+        ({"slope": "steep"}, "slope must be a number from -1.0 to 1.0, not 'steep'"),
+        ({"items": {"coins": ""}}, "items.coins must be a whole number from 0 to 9, not ''"),
+        ({"width": 2, "signs": [3]}, "width must be a whole number from 3 to 12, not 2; signs.0: "),
         ({"floor": "stoen"}, "did you mean 'stone'?"),
         ("{", "this is not JSON"),
         ("[]", "a level is a JSON object"),
@@ -80,9 +85,25 @@ def test_what_is_wrong_with_a_level_is_said(client, level, error):
     assert "picture" not in answer.json
 
 
-@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "0", True])
+def test_what_to_enter_is_said_for_each_number(client):
+    level = {"width": None, "slope": 2, "signs": [3], "items": {"coins": 10}}
+    fields = client.post("level", {"world": "toy", "level": level}).json["fields"]
+    assert fields == {
+        "width": "Enter a whole number from 3 to 12.",
+        "slope": "Enter a number from -1.0 to 1.0.",
+        "items.coins": "Enter a whole number from 0 to 9.",
+    }
+    assert client.post("level", {"world": "toy", "level": {"floor": "sand"}}).json["fields"] == {}
+
+
+@pytest.mark.parametrize("seed", [-1, EVALUATION_SEED, 2**32, 1.5, "0", True])
 def test_seeds_are_checked(client, seed):
     assert client.post("level", {"world": "toy", "level": {}, "seed": seed}).status == 400
+
+
+def test_seeds_are_those_of_training(client):
+    assert f'id="seed" value="0" min="0" max="{EVALUATION_SEED - 1}"' in client.get("levels?world=toy").text
+    assert client.post("level", {"world": "toy", "level": {}, "seed": EVALUATION_SEED - 1}).status == 200
 
 
 def test_a_level_is_drawn_when_its_picture_is_asked_for(client):
@@ -176,7 +197,7 @@ def test_an_existing_level_is_replaced_only_on_purpose(client):
 def test_an_invalid_level_is_not_saved(client):
     answer = save(client, "invalid", {"width": 99})
     assert answer.status == 422
-    assert "less than or equal to 12" in answer.text
+    assert "from 3 to 12" in answer.text
     assert not (client.studio.folder.folder / "invalid.json").exists()
 
 

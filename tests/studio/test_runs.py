@@ -68,7 +68,7 @@ def test_ticked_runs_are_compared_as_by_the_command(comparison):
             assert f"<td>{cell}</td>" in page, cell
     assert "Difference from the baseline (none)" in page
     other = comparison.get(f"compare?run={comparison.run_id('genenv-1')}").text
-    assert "Not finished, so only their curves are shown: genenv-1" in other
+    assert "Not finished, so only its curves are shown: genenv-1" in other
     assert comparison.get("compare").status == 400
     assert comparison.get("compare?run=nothing").status == 404
 
@@ -76,10 +76,11 @@ def test_ticked_runs_are_compared_as_by_the_command(comparison):
 @pytest.mark.parametrize(
     ("address", "status", "message"),
     [
-        ("run?id=nothing", 404, "there is no such run"),
-        ("request?id=nothing&name=1", 404, "there is no such run"),
-        ("report", 400, "tick at least one run"),
-        ("levels?world=%3Cb%3E", 404, "the world &lt;b&gt; is not installed"),
+        ("run?id=nothing", 404, "There is no such run in this folder; it may have been deleted or moved."),
+        ("request?id=nothing&name=1", 404, "There is no such run in this folder; it may have been deleted or moved."),
+        ("report", 400, "Tick at least one run."),
+        ("report?run=nothing", 404, "There is no such run in this folder; it may have been deleted or moved."),
+        ("levels?world=%3Cb%3E", 404, "The world &lt;b&gt; is not installed"),
     ],
 )
 def test_a_page_that_cannot_be_shown_says_why_and_leads_back(comparison, address, status, message):
@@ -87,7 +88,7 @@ def test_a_page_that_cannot_be_shown_says_why_and_leads_back(comparison, address
     assert answer.status == status
     assert answer.headers["Content-Type"].startswith("text/html")
     assert message in answer.text
-    assert 'href="."' in answer.text
+    assert '<a href=".">Go to the list of runs</a>' in answer.text
 
 
 def test_reports_open_in_a_sandbox(comparison):
@@ -305,7 +306,10 @@ def test_damaged_lines_of_the_progress_are_counted(tmp_path):
     with serve(tmp_path) as client:
         assert problems(client) == []
         with open(run_dir / "progress.jsonl", "a") as stream:
-            stream.write("damaged\n[]\n")
+            stream.write("damaged\n")
+        assert problems(client) == ["progress.jsonl: 1 of 61 lines is damaged and left out"]
+        with open(run_dir / "progress.jsonl", "a") as stream:
+            stream.write("[]\n")
         assert problems(client) == ["progress.jsonl: 2 of 62 lines are damaged and left out"]
         append(run_dir / "progress.jsonl", [{"phase": "final", "steps": 3050}])
         assert problems(client) == ["progress.jsonl: 2 of 63 lines are damaged and left out"]
@@ -318,7 +322,7 @@ def test_a_file_that_is_read_again_and_again_gives_one_warning(tmp_path):
     for _ in range(3):
         (run,) = folder.runs()
         run.read_lines("ledger.jsonl")
-    assert run.problems == ["ledger.jsonl: 1 of 1 lines are damaged and left out"]
+    assert run.problems == ["ledger.jsonl: 1 of 1 line is damaged and left out"]
 
 
 def test_one_thread_at_a_time_reads_a_run(tmp_path, monkeypatch):
@@ -341,7 +345,7 @@ def test_one_thread_at_a_time_reads_a_run(tmp_path, monkeypatch):
         monkeypatch.setattr(run_pages, "run_parts", run_parts)
         stream = client.studio.events(Request({"view": ["run"], "id": [client.run_id("run")]}, {}))
         stream.parts()
-    assert held == [True, True]
+    assert held == [True]
 
 
 def test_the_adaptation_of_a_run_changes_with_its_results(tmp_path, monkeypatch):

@@ -189,9 +189,19 @@ def test_only_what_is_new_in_a_request_is_open(tmp_path):
         request = about(client)
         page = client.get(f"request?id={request['id']}&name={request['name']}").text
         assert page.index("FIRST") < page.index("my reply") < page.index("SECOND")
+        assert "5 characters" in page
         assert page.count("<details") >= 2
         assert page.index('id="newest"') > page.index("my reply")
         assert "Copy only what is new" in page
+
+
+def test_a_message_of_one_character_is_counted_as_one(tmp_path):
+    ask(write_run(tmp_path / "run"), "a", "b", "c")
+    with serve(tmp_path) as client:
+        request = about(client)
+        page = client.get(f"request?id={request['id']}&name={request['name']}").text
+        assert page.count(">1 character<") == 3
+        assert "1 characters" not in page + client.get(f"run?id={request['id']}").text
 
 
 def test_hostile_requests_are_escaped(tmp_path):

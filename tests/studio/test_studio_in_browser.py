@@ -249,7 +249,7 @@ def test_a_level_goes_through_the_editor_and_back(browser, tmp_path):
         text.fill("{}")
         page.wait_for_function("() => !document.getElementById('save').disabled")
         page.get_by_label("width").fill("99")
-        page.get_by_role("alert").get_by_text("less than or equal to 12").wait_for()
+        page.get_by_role("alert").get_by_text("from 3 to 12").wait_for()
         upload = {"name": "x.json", "mimeType": "application/json", "buffer": b'{"floor": "very soft"}'}
         page.get_by_label("Open from this computer").set_input_files(upload)
         page.get_by_text("Opened x.json").wait_for()
@@ -270,7 +270,7 @@ def test_another_map_keeps_what_is_being_edited(browser, tmp_path):
         text.fill("{}")
         page.wait_for_function("() => !document.getElementById('save').disabled")
         width.fill("99")
-        page.get_by_role("alert").get_by_text("less than or equal to 12").wait_for()
+        page.get_by_role("alert").get_by_text("from 3 to 12").wait_for()
         page.get_by_label("Seed").fill("7")
         page.wait_for_timeout(300)
         expect(width).to_have_value("99")

@@ -52,7 +52,7 @@ def preview(
     parsed, image_file = read_level(level, chosen), prepare_png(out)
     images = chosen.render_levels({f"seed {seed}": parsed for seed in range(seeds)}, columns=min(4, seeds))
     write_png(images, image_file)
-    print(f"{seeds} environments: {image_file}")
+    print(f"{seeds} environment{'s' * (seeds != 1)}: {image_file}")
     stats(level, world)
 
 

@@ -490,7 +490,7 @@ def describe_proposal(cycle: int, proposal: Proposal, audits: Sequence[AuditResu
     """Return the levels of a cycle as text for the user."""
     if not proposal.levels:
         return f"Cycle {cycle}: the original"
-    lines = [f"Cycle {cycle}: {len(proposal.levels)} levels"]
+    lines = [f"Cycle {cycle}: {len(proposal.levels)} level{'s' * (len(proposal.levels) != 1)}"]
     for k, proposed in enumerate(proposal.levels):
         verdict = f" [{audits[k].verdict}]" if audits else ""
         lines.append(f"  {k + 1}{verdict} {proposed.purpose or 'no purpose given'}")

@@ -12,6 +12,7 @@ import numpy as np
 from envgen.worlds.world import World
 
 from .episodes import ActionRecorder, EpisodeError, EpisodePlayer, RecordedEpisode, format_action, repeat
+from .html import plural
 
 NUM_EPISODES = 48
 MAX_STEPS = 1000  # of an episode that is played
@@ -67,7 +68,7 @@ def make_clips(policy: Any, world: World, observation: str) -> list[Clip]:
         shown.append(("The best episode", "Highest", best))
     clips = []
     for title, rank, episode in shown:
-        length = f"{len(episode.actions):,} steps{'' if episode.ended else ', not finished'}"
+        length = f"{plural(len(episode.actions), 'step')}{'' if episode.ended else ', not finished'}"
         caption = f"{rank} return of {len(order)} episodes: {episode.episode_return:.1f} ({length})."
         clips.append((title, caption, episode, max(0, len(episode.actions) - MAX_FRAMES), None))
     for skill, rate in hard_skills(episodes, [skill.name for skill in world.skills]):

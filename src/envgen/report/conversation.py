@@ -49,7 +49,7 @@ def conversation(run: RunFiles) -> Html | None:
 def _message(message: Mapping[str, Any]) -> Html:
     content = as_text(message.get("content"))
     summary = [tag("strong", "Prompt" if message.get("role") == "user" else as_text(message.get("role"))),
-               tag("span", f"{len(content):,} characters", class_="muted")]  # fmt: skip
+               tag("span", plural(len(content), "character"), class_="muted")]  # fmt: skip
     return details(summary, tag("pre", content, class_="untrusted", tabindex="0"), class_="message prompt")
 
 

@@ -194,7 +194,8 @@ class RunFiles:
             return []
         if reader.num_damaged:
             total = len(lines) + reader.num_damaged
-            self.add_problem(f"{name}: {reader.num_damaged} of {total} lines are damaged and left out")
+            lines_are = "line is" if total == 1 else "lines is" if reader.num_damaged == 1 else "lines are"
+            self.add_problem(f"{name}: {reader.num_damaged} of {total} {lines_are} damaged and left out")
         return lines
 
     def _reader(self, name: str) -> LineReader:

@@ -12,12 +12,20 @@ from envgen.worlds.world import LevelError, World
 
 from . import designer, levels, run_pages
 from .games import Games
-from .page import asset, error_page, nav_part
+from .page import asset, error_page, gone_part, nav_part
 from .pictures import LazyPictures, StudioMaps
 from .runs import LiveRun, RunFolder
-from .server import REPORT_POLICY, Request, RequestError, Response, Route, Stream, StudioServer, json_response
-
-MAX_SEED = 2**32 - 1
+from .server import (
+    REPORT_POLICY,
+    Request,
+    RequestError,
+    Response,
+    Route,
+    Stream,
+    StudioServer,
+    error_status,
+    json_response,
+)
 
 
 class Studio:
@@ -38,7 +46,7 @@ class Studio:
 
     def server(self, port: int = 0) -> StudioServer:
         """A server of these pages that is not serving yet."""
-        return StudioServer(self.routes(), port)
+        return StudioServer(self.routes(), port, lambda message, status: error_page("runs", message, status))
 
     def routes(self) -> dict[tuple[str, str], Route]:
         return {
@@ -80,7 +88,7 @@ class Studio:
             try:
                 return route(request)
             except EnvgenError as error:
-                return error_page(view, error)
+                return error_page(view, str(error), error_status(error))
 
         return run
 
@@ -145,17 +153,18 @@ class Studio:
         }
         if view not in views:
             raise RequestError("there are no events of this name", 404)
-        if view in ("run", "request"):
-            with self.folder.lock:
-                views[view]()  # an unknown one is an error, one that is deleted later is not
 
         def parts() -> dict[str, str]:
             with self.folder.lock:
                 num_open = len(designer.waiting_requests(self.folder.runs()))
                 try:
                     parts_of_view = views[view]()
-                except EnvgenError:  # the run was deleted while its page is open
+                    is_gone = False
+                except EnvgenError as error:
                     parts_of_view = {}
+                    is_gone = error_status(error) == 404
+                if view in ("run", "request"):
+                    parts_of_view = {"gone": gone_part(view if is_gone else ""), **parts_of_view}
             return {"nav": nav_part(num_open), **parts_of_view}
 
         return Stream(parts)
@@ -173,7 +182,8 @@ class Studio:
         try:
             level = levels.parse_level(world, request.body.get("level"))
         except LevelError as error:
-            return json_response({"error": str(error)})
+            fields = error.fields if isinstance(error, levels.WrongNumbers) else {}
+            return json_response({"error": str(error), "fields": fields})
         picture = self.pictures.add_map(world, level, seed)
         return json_response({"error": "", "picture": picture, **levels.describe_level(level)})
 
@@ -206,8 +216,8 @@ class Studio:
     @staticmethod
     def _seed(request: Request) -> int:
         seed = request.field("seed", int, 0)
-        if not 0 <= seed <= MAX_SEED:
-            raise RequestError(f"the seed must be from 0 to {MAX_SEED}, not {seed}")
+        if not 0 <= seed <= levels.MAX_SEED:
+            raise RequestError(f"the seed must be from 0 to {levels.MAX_SEED}, not {seed}")
         return seed
 
     # --- requests that a person answers

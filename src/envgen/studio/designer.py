@@ -21,7 +21,7 @@ from envgen.runs.kinds import get_path, number
 from envgen.worlds.world import World
 
 from .levels import level_form
-from .page import page, part
+from .page import gone_part, page, part
 from .runs import LiveRun, designer_name
 from .server import RequestError, Response
 
@@ -50,7 +50,7 @@ def manual_request(run: LiveRun, name: str) -> ManualRequest:
     match = REQUEST_FILE.fullmatch(f"{name}.md")
     file = run.folder / "requests" / f"{name}.md"
     if match is None or not run.stamp.get("requests") or not file.is_file():
-        raise RequestError("there is no such request in this run", 404)
+        raise RequestError("there is no such request in this run; it may have been deleted", 404)
     return ManualRequest(run, file, int(match[1]), match[2])
 
 
@@ -129,6 +129,7 @@ def request_page(request: ManualRequest, world: World | None) -> Response:
     form = _level_dialog(world) if world else None
     return page(
         "designer", f"Request {request.number} of {run.name}",
+        gone_part(""),
         *request_parts(request).values(),
         _conversation(request), reply, form,
         tag("script", to_json(start), type="application/json", id="start"),
@@ -170,7 +171,7 @@ def request_parts(request: ManualRequest) -> dict[str, Html]:
                         f"{designer_name(run)} on {run.task}, seed {run.seed} ", _running_badge(run)]  # fmt: skip
     notes: list[Html] = []
     if is_open and not run.is_running:
-        notes.append(tag("p", "The run is not running. It reads the reply when it is resumed.", class_="note"))
+        notes.append(tag("p", "The run is not running. It will read the reply when it is resumed.", class_="note"))
     if not is_open:
         notes.append(_verdict(request))
     following = [other for other in waiting_requests([run]) if other.number > request.number]
@@ -220,7 +221,7 @@ def _conversation(request: ManualRequest) -> Html:
     shown.append(tag(
         "div",
         tag("header", tag("strong", "New" if earlier else "Request"),
-            tag("span", f"{len(text):,} characters", class_="muted")),
+            tag("span", plural(len(text), "character"), class_="muted")),
         tag("pre", text, class_="untrusted", tabindex="0", id="newest"),
         class_="message newest",
     ))  # fmt: skip
@@ -237,7 +238,7 @@ def _conversation(request: ManualRequest) -> Html:
 def _message(message: Mapping[str, Any]) -> Html:
     content = as_text(message.get("content"))
     role = "Your reply" if message.get("role") == "assistant" else "Earlier message"
-    heading = [tag("strong", role), tag("span", f"{len(content):,} characters", class_="muted")]
+    heading = [tag("strong", role), tag("span", plural(len(content), "character"), class_="muted")]
     kind = "reply" if message.get("role") == "assistant" else "prompt"
     return details(heading, tag("pre", content, class_="untrusted", tabindex="0"), class_=f"message {kind}")
 

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 from urllib.parse import urlencode
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from envgen.curriculum.audit import changed_stats
+from envgen.curriculum.plan import EVALUATION_SEED
 from envgen.designers.designer import ProposedLevel
 from envgen.report.html import Child, Html, details, table, tag, to_json
 from envgen.runs.files import exists, parse_json, read_regular
 from envgen.runs.store import write_bytes
-from envgen.settings import flatten, list_options
+from envgen.settings import flatten, format_validation_error, format_value, list_options
 from envgen.worlds.level_space import is_text, number_bounds
 from envgen.worlds.world import Level, LevelError, World
 
@@ -29,6 +30,7 @@ MAX_CHANGES = 12  # statistics that are listed
 MAX_LEVEL_BYTES = 1 << 16
 MAX_FILES = 200
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,79}", re.ASCII)
+MAX_SEED = EVALUATION_SEED - 1  # of a map and a game; that of training
 RESERVED = ("run.json", "summary.json")  # would make the folder look like a run directory
 
 
@@ -50,20 +52,22 @@ def levels_page(world: World, worlds: tuple[str, ...], folder: Path, level: str)
         tag("p", f"Level files are in {folder}.", id="file-status", role="status", class_="note"),
         class_="files",
     )  # fmt: skip
-    seed = tag("label", "Seed ", tag("input", type="number", id="seed", value="0", min="0", max="4294967295", step="1"))
+    seed = tag("label", "Seed ", tag("input", type="number", id="seed", value="0", min="0", max=MAX_SEED, step="1",
+                                     aria_describedby="seed-error"))  # fmt: skip
     view = tag(
         "section",
         tag("h2", "From above", class_="visually-hidden"),
         tag("div", tag("img", id="map", alt=f"The {world.name} level from above"), class_="map", aria_busy="true"),
         tag("p", seed, tag("button", "Another map", type="button", id="reseed"),
             tag("button", "Play", type="button", id="play", class_="primary"), class_="toolbar"),
+        tag("p", id="seed-error", role="status", class_="errors"),
         _play_area(),
         tag("div", class_="stats", id="stats", aria_live="polite"),
         class_="preview",
     )  # fmt: skip
     settings = tag(
         "section", tag("h2", "Settings"),
-        tag("p", "A setting that is not changed keeps the value of the original. ",
+        tag("p", "Settings that you do not change keep the values of the original. ",
             tag("button", "Reset all", type="button", id="reset"), class_="note"),
         level_form(world), class_="settings-form",
     )  # fmt: skip
@@ -173,6 +177,17 @@ def _hint(field: FieldInfo) -> list[Child]:
 # --- levels and their statistics
 
 
+class WrongNumbers(LevelError):
+    """A level with settings that must be numbers and are not, or are too small or too large.
+
+    `fields` holds what to enter instead, by the dotted names of these settings.
+    """
+
+    def __init__(self, message: str, fields: Mapping[str, str]):
+        super().__init__(message)
+        self.fields = fields
+
+
 def parse_level(world: World, value: Any) -> Level:
     """A level from its settings, or from JSON text. Raises LevelError."""
     if isinstance(value, str):
@@ -184,7 +199,46 @@ def parse_level(world: World, value: Any) -> Level:
         raise LevelError("a level is a JSON object with settings")
     inner = value.get("level")  # of an entry of a proposal
     is_entry = isinstance(inner, Mapping) and value.keys() <= ProposedLevel.model_fields.keys()
-    return world.Level.parse(inner if is_entry else value)
+    settings = inner if is_entry else value
+    try:
+        return world.Level.parse(settings)
+    except LevelError:
+        _refuse_numbers(world.Level, settings)
+        raise
+
+
+def _refuse_numbers(model: type[Level], settings: Any) -> None:
+    """Raises WrongNumbers if any number is wrong. pydantic's own messages are about types."""
+    fields: dict[str, str] = {}
+
+    def describe(details: Mapping[str, Any]) -> str:
+        name = ".".join(map(str, details["loc"]))
+        if name not in wanted:
+            return ""
+        fields[name] = f"Enter {wanted[name]}."
+        value = details["input"]
+        return f"{name} must be {wanted[name]}, " + ("but is empty" if value is None else f"not {format_value(value)}")
+
+    wanted = _wanted_numbers(model)
+    try:
+        model.model_validate(settings)
+    except ValidationError as error:
+        message = format_validation_error(error, describe=describe)
+        if fields:
+            raise WrongNumbers(message, fields) from None
+
+
+def _wanted_numbers(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    """What each number of a level must be, by its dotted name."""
+    wanted = {}
+    for name, field in model.model_fields.items():
+        annotation = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            wanted |= _wanted_numbers(annotation, f"{prefix}{name}.")
+        elif annotation in (int, float):
+            low, high = number_bounds(field)
+            wanted[prefix + name] = f"a {'whole ' if annotation is int else ''}number from {low} to {high}"
+    return wanted
 
 
 def describe_level(level: Level) -> dict[str, Any]:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from importlib import resources
 from urllib.parse import quote
 
-from envgen.errors import EnvgenError
 from envgen.report.html import Child, Html, tag
 from envgen.report.page import ICON, lightbox, need_script
 from envgen.report.page import asset as report_asset
 
-from .server import RequestError, Response, error_status
+from .server import RequestError, Response
 
 STYLES = ("uPlot.min.css", "report.css", "studio.css")
 SCRIPTS = ("uPlot.min.js", "charts.js", "studio.js")  # on every page
@@ -44,10 +43,20 @@ def page(view: str, title: str, *children: Child, stream: str = "", scripts: Seq
     return Response(f"<!doctype html>\n{tag('html', head, body, lang='en')}\n")
 
 
-def error_page(view: str, error: EnvgenError) -> Response:
+def error_page(view: str, message: str, status: int) -> Response:
     """A page for an address that leads nowhere, such as that of a run that has been deleted."""
-    message = tag("p", str(error), class_="warning untrusted")
-    return page(view, "This page cannot be shown", message)._replace(status=error_status(error))
+    shown = tag("p", f"{message[:1].upper()}{message[1:].removesuffix('.')}.", class_="warning untrusted")
+    link = tag("p", tag("a", "Go to the list of runs", href="."))
+    return page(view, "This page cannot be shown", shown, link)._replace(status=status)
+
+
+def gone_part(what: str) -> Html:
+    """Says on an open page that the run or the request that it shows has been deleted; empty as long as it exists."""
+    if not what:
+        return tag("div", id="gone", role="alert")
+    sentence = f"This {what} is no longer in the folder: it was deleted or moved. The page shows its last state. "
+    shown = tag("p", sentence, tag("a", "Go to the list of runs", href="."), class_="warning")
+    return tag("div", shown, id="gone", role="alert")
 
 
 def _nav(view: str) -> Html:

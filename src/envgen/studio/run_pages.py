@@ -9,7 +9,7 @@ from envgen.report.read import CycleFiles, objects
 from envgen.report.train_section import level_card, score_chart, train_parts
 from envgen.runs.store import PROGRESS
 
-from .page import page, part
+from .page import gone_part, page, part
 from .pictures import StudioMaps
 from .runs import LiveRun, RunFolder, designer_name
 from .server import Response
@@ -97,11 +97,12 @@ def _bad_row(name: str, problem: str) -> Html:
 
 def _progress(run: LiveRun) -> Html | str:
     planned = run.planned_steps
+    unit = "rollouts" if run.is_coevolution else "steps"
     if run.summary or not planned:
-        return format_steps(run.steps)
+        return f"{format_steps(run.steps)} {unit}"
     share = min(1.0, run.steps / planned)
     bar = tag("progress", value=f"{share:.4f}", max="1", aria_label=f"Progress of {run.name}")
-    return join(bar, tag("small", f" {format_steps(run.steps)} of {format_steps(planned)}"))
+    return join(bar, tag("small", f" {format_steps(run.steps)} of {format_steps(planned)} {unit}"))
 
 
 def _run_link(run: LiveRun) -> str:
@@ -154,7 +155,7 @@ def _levels_of_cycle(cycle: CycleFiles, maps: StudioMaps | None) -> Html:
 
 def run_page(run: LiveRun, maps_of: MapsOf) -> Response:
     stream = "events?" + urlencode({"view": "run", "id": run.id})
-    return page("runs", run.name, *run_parts(run, maps_of).values(), stream=stream)
+    return page("runs", run.name, gone_part(""), *run_parts(run, maps_of).values(), stream=stream)
 
 
 def run_parts(run: LiveRun, maps_of: MapsOf) -> dict[str, Html]:
@@ -204,7 +205,8 @@ def comparison(runs: Sequence[LiveRun]) -> Html:
         sections.append(tag("h3", task) if len(tasks) > 1 else None)
         sections.append(guarded(lambda members=members: compare_section(group_runs(members)), members[0].name))
         if unfinished:
-            text = f"Not finished, so only their curves are shown: {', '.join(unfinished)}"
+            whose = "its" if len(unfinished) == 1 else "their"
+            text = f"Not finished, so only {whose} curves are shown: {', '.join(unfinished)}"
             sections.append(tag("p", text, class_="note"))
     query = urlencode([("run", run.id) for run in runs])
     link = tag("a", "Report of these runs", href=f"report?{query}", target="_blank", rel="noopener")

@@ -135,7 +135,7 @@ class RunFolder:
         try:
             return self._runs[run_id]
         except KeyError:
-            raise RequestError("there is no such run in this folder", 404) from None
+            raise RequestError("there is no such run in this folder; it may have been deleted or moved", 404) from None
 
     def _scan(self) -> None:
         runs: dict[str, LiveRun] = {}

@@ -100,9 +100,20 @@ class StudioServer(ThreadingHTTPServer):
     daemon_threads, block_on_close = True, False
     allow_reuse_address = os.name != "nt"  # on Windows, it would let two servers use the same port
 
-    def __init__(self, routes: Mapping[tuple[str, str], Route], port: int = 0):
-        """Raises OSError if the port is in use."""
-        self.routes, self.token = routes, secrets.token_urlsafe(24)
+    def __init__(
+        self,
+        routes: Mapping[tuple[str, str], Route],
+        port: int = 0,
+        error_page: Callable[[str, int], Response] | None = None,
+    ):
+        """Raises OSError if the port is in use.
+
+        Args:
+            routes: By method and name.
+            port: 0 for any that is free.
+            error_page: Shows a message with a status to a person who opens an address. Scripts get it as text.
+        """
+        self.routes, self.token, self.error_page = routes, secrets.token_urlsafe(24), error_page
         self.stopping, self.streams = threading.Event(), threading.BoundedSemaphore(MAX_STREAMS)
         super().__init__((HOST, port), Handler)
 
@@ -135,6 +146,7 @@ class Handler(BaseHTTPRequestHandler):
     server: StudioServer  # pyright: ignore[reportIncompatibleVariableOverride]
     protocol_version, server_version, sys_version = "HTTP/1.1", "envgen", ""
     timeout = SOCKET_TIMEOUT
+    is_opened = False  # whether a person opens the address, which has the token, rather than a script
 
     def do_GET(self) -> None:
         self._respond("GET")
@@ -146,6 +158,7 @@ class Handler(BaseHTTPRequestHandler):
         pass  # an address contains the token
 
     def _respond(self, method: str) -> None:
+        self.is_opened = False
         try:
             body = self._read_body(method)
             route, query = self._find_route(method)
@@ -154,16 +167,20 @@ class Handler(BaseHTTPRequestHandler):
                 self._send_events(result)
                 return
         except EnvgenError as error:
-            result = Response(f"{error}\n", "text/plain; charset=utf-8", error_status(error))
+            result = self._error(str(error), error_status(error))
         except (ConnectionError, TimeoutError):
             self.close_connection = True
             return
         except Exception as error:  # noqa: BLE001  a run directory may hold anything, and the studio goes on
             if os.environ.get("ENVGEN_DEBUG"):
                 traceback.print_exc()
-            message = f"this cannot be shown: {type(error).__name__}: {error}\n"
-            result = Response(message, "text/plain; charset=utf-8", 500)
+            result = self._error(f"this cannot be shown: {type(error).__name__}: {error}", 500)
         self._send(result)
+
+    def _error(self, message: str, status: int) -> Response:
+        if self.is_opened and self.server.error_page:
+            return self.server.error_page(message, status)
+        return Response(f"{message}\n", "text/plain; charset=utf-8", status)
 
     def _read_body(self, method: str) -> bytes:
         """The body of a request. One that is too large is refused before anything else is looked at."""
@@ -191,6 +208,8 @@ class Handler(BaseHTTPRequestHandler):
         self._check_origin(method)
         if empty or not slash or not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise RequestError(NO_TOKEN, 403)
+        # the links of a page lead astray below a folder
+        self.is_opened = self.headers.get("Sec-Fetch-Mode") == "navigate" and "/" not in name
         route = self.server.routes.get((method, name))
         if route is None:
             raise RequestError("there is no such page", 404)

@@ -9,6 +9,7 @@ function addReply() {
   const draft = `draft ${start.id} ${start.name}`;
   let items = []; // the valid levels of the reply
   let latest = 0;
+  let isSending = false;
   let isSent = false;
 
   async function check() {
@@ -36,6 +37,8 @@ function addReply() {
       if (request === latest) showErrors([explain(error)]);
     }
   }
+
+  const checkReplySoon = debounce(check, 150);
 
   function showErrors(errors, isChecked) {
     const list = make("ul", "errors");
@@ -66,8 +69,19 @@ function addReply() {
   }
 
   async function send() {
-    const status = find("send-status");
-    const button = find("send");
+    if (isSending || isSent) return;
+    isSending = true;
+    await checkReplySoon.flush(); // which takes back "Send anyway" and what is said beside it
+    await sendReply(find("send-status"), find("send"));
+    isSending = false;
+  }
+
+  async function sendReply(status, button) {
+    if (!reply.value.trim()) {
+      status.textContent = "The reply is empty. Write it above first.";
+      reply.focus();
+      return;
+    }
     try {
       const despite = button.dataset.despite === "yes";
       const { conflict } = await post("reply", { ...requestId, text: reply.value, despite_errors: despite });
@@ -116,6 +130,7 @@ function addReply() {
       const result = await post("level", { world: start.world, level: overrides, seed: 0 });
       if (request !== latestForm) return;
       find("dialog-error").textContent = result.error;
+      form.showErrors(result.fields);
       find("dialog-ok").disabled = Boolean(result.error);
       if (result.error) return;
       level = result.overrides;
@@ -178,8 +193,10 @@ function addReply() {
     if (!isOpen && !isSent) close("This request has already been answered.");
   }
 
-  reply.addEventListener("input", debounce(check, 150));
-  find("send").addEventListener("click", send);
+  reply.addEventListener("input", checkReplySoon);
+  // The second click of a double click, or a key that is held, must not confirm what it has not shown yet.
+  find("send").addEventListener("click", (event) => { if (event.detail < 2) send(); });
+  find("send").addEventListener("keydown", (event) => { if (event.repeat && event.key === "Enter") event.preventDefault(); });
   document.addEventListener("updated", (event) => { if (event.detail === "request-state") followState(); });
   // Text may have been typed before this script was loaded.
   try { reply.value ||= sessionStorage.getItem(draft) || ""; } catch { /* not available */ }

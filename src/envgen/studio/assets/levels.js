@@ -11,6 +11,27 @@ class LevelForm {
     this.mark();
   }
 
+  // Says at each control what to enter. `errors` is by dotted name.
+  showErrors(errors = {}) {
+    for (const control of this.controls) {
+      const error = errors[control.dataset.setting];
+      const setting = control.closest(".setting");
+      const shown = setting.querySelector(".errors");
+      if (!error) {
+        control.removeAttribute("aria-invalid");
+        shown?.remove();
+      } else if (shown) {
+        shown.textContent = error;
+      } else {
+        control.setAttribute("aria-invalid", "true");
+        const message = make("p", "errors", error);
+        message.id = control.id + "-error";
+        control.setAttribute("aria-errormessage", message.id);
+        setting.append(message);
+      }
+    }
+  }
+
   static value(control) {
     switch (control.dataset.kind) {
       case "bool": return control.checked;
@@ -169,19 +190,78 @@ class Game {
   }
 }
 
+// What is being edited, kept in this tab: for this entry of the history, so that a reload and the back button find it, and
+// for the next time that the editor of this world is opened without a level.
+class Draft {
+  constructor(world, isLinked) {
+    let entry = history.state?.entry;
+    if (!entry) {
+      entry = String(Math.random()).slice(2);
+      history.replaceState({ entry }, "");
+    }
+    addEventListener("hashchange", () => history.replaceState({ entry }, "")); // the link that skips the navigation
+    this.ofEntry = `level ${entry}`;
+    this.ofWorld = `level of ${world}`;
+    this.isLinked = isLinked;
+  }
+
+  keep(value) {
+    try {
+      for (const key of [this.ofEntry, this.ofWorld]) sessionStorage.setItem(key, JSON.stringify(value));
+    } catch { /* not available, or full */ }
+  }
+
+  // What was kept, if anything. `isEarlier` says that it was edited on another visit of the editor.
+  get() {
+    try {
+      const own = sessionStorage.getItem(this.ofEntry);
+      const kept = JSON.parse(own ?? (this.isLinked ? null : sessionStorage.getItem(this.ofWorld)));
+      return kept && { ...kept, isEarlier: own === null };
+    } catch {
+      return null;
+    }
+  }
+}
+
 function addEditor() {
   const start = JSON.parse(document.getElementById("start").textContent);
   const find = (id) => document.getElementById(id);
   const { world } = start;
   const text = find("level-text");
-  const form = new LevelForm(document.querySelector(".level-form"), () => { source = "form"; checkSoon(...edited()); });
+  const form = new LevelForm(document.querySelector(".level-form"), () => {
+    source = "form";
+    checkSoon(...edited());
+    keep();
+  });
   const game = new Game(find("game"), () => find("play").focus());
   let overrides = {}; // of the last valid level
   let source = "form"; // where the level was edited last
   let latest = 0;
+  let isSaving = false;
+
+  let lastSeed = 0; // that was valid
+
+  const draft = new Draft(world, new URLSearchParams(location.search).has("level"));
 
   const edited = () => source === "text" ? [text.value, source] : [form.overrides, source];
-  const seed = () => Math.min(4294967295, Math.max(0, Math.floor(Number(find("seed").value) || 0)));
+
+  // The seed; while the field holds none, the last one.
+  function seed() {
+    const { value, min, max } = find("seed");
+    const number = Number(value);
+    const isSeed = value !== "" && Number.isInteger(number) && number >= Number(min) && number <= Number(max);
+    if (isSeed) lastSeed = number;
+    find("seed").setAttribute("aria-invalid", !isSeed);
+    const error = isSeed ? "" : `Enter a whole number from ${min} to ${max}. The map is that of seed ${lastSeed}.`;
+    if (find("seed-error").textContent !== error) find("seed-error").textContent = error;
+    return lastSeed;
+  }
+
+  // Keeps the level as it is in the form or in the text, even if it is not valid.
+  function keep() {
+    const level = source === "text" ? text.value : JSON.stringify(form.overrides, null, 1);
+    draft.keep({ level, seed: find("seed").value, name: find("file-name").value });
+  }
 
   // `level` is an object, or JSON text; `origin` is where it was changed, which is left as it is.
   async function check(level, origin) {
@@ -194,6 +274,7 @@ function addEditor() {
     }
     if (request !== latest) return false;
     find("level-error").textContent = result.error;
+    form.showErrors(origin === "form" ? result.fields : {}); // after a change of the text, the form is the one before
     text.setAttribute("aria-invalid", Boolean(result.error));
     for (const name of ["save", "play"]) find(name).disabled = Boolean(result.error);
     if (result.error) return false;
@@ -217,6 +298,7 @@ function addEditor() {
 
   const checkSoon = debounce(check, 80);
   const checkTextSoon = debounce(() => check(...edited()), 200);
+  const fileName = () => find("file-name").value.trim();
   const say = (sentence) => { find("file-status").textContent = sentence; };
 
   // Waits until the level of the form and of the text has been checked.
@@ -226,24 +308,40 @@ function addEditor() {
     return !find("save").disabled;
   }
 
-  async function save(replace) {
-    if (!await isValid()) return;
-    if (document.activeElement === find("replace")) find("save").focus();
-    find("replace")?.remove();
-    const name = find("file-name").value.trim();
+  // `replacing` is the name of a file that the person has agreed to replace.
+  async function save(replacing = null) {
+    if (isSaving) return;
+    isSaving = true;
     try {
-      const { conflict, file } = await post("level-file", { world, level: overrides, name, replace });
-      say(conflict || "Saved as " + file);
-      if (!conflict) { refreshNames(); return; }
-      const button = make("button", "", "Replace it");
-      button.type = "button";
-      button.id = "replace";
-      button.addEventListener("click", () => save(true));
-      find("save").after(button);
-      button.focus();
+      await saveAs(replacing ?? fileName(), replacing !== null);
     } catch (error) {
       say(explain(error));
     }
+    isSaving = false;
+  }
+
+  async function saveAs(name, replace) {
+    if (!await isValid()) return;
+    withdrawOffer();
+    const { conflict, file } = await post("level-file", { world, level: overrides, name, replace });
+    say(conflict || "Saved as " + file);
+    if (!conflict) await refreshNames();
+    else if (name === fileName()) offerToReplace(name);
+  }
+
+  // The offer is about one file, so it ends when another name is typed.
+  function offerToReplace(name) {
+    const button = make("button", "", "Replace it");
+    button.type = "button";
+    button.id = "replace";
+    button.addEventListener("click", () => save(name));
+    find("save").after(button);
+    button.focus();
+  }
+
+  function withdrawOffer() {
+    if (document.activeElement === find("replace")) find("save").focus();
+    find("replace")?.remove();
   }
 
   async function refreshNames() {
@@ -252,31 +350,61 @@ function addEditor() {
   }
 
   async function load() {
-    const name = find("file-name").value.trim();
+    const name = fileName();
+    withdrawOffer();
     try {
       const level = await get("level-file?" + new URLSearchParams({ world, name }));
-      if (await check(level.overrides, "file")) say("Loaded " + name);
+      await open(level.overrides, name, "Loaded ");
     } catch (error) {
       say(explain(error));
     }
   }
 
-  text.addEventListener("input", () => { source = "text"; checkTextSoon(); });
-  find("seed").addEventListener("input", () => checkSoon(...edited()));
-  find("reseed").addEventListener("click", () => {
-    find("seed").value = seed() + 1;
-    check(...edited());
-  });
-  find("reset").addEventListener("click", () => { form.reset(); check({}, "reset"); });
-  find("save").addEventListener("click", () => save(false));
-  find("file-name").addEventListener("keydown", (event) => { if (event.key === "Enter") save(false); });
-  find("load").addEventListener("click", load);
-  find("upload").addEventListener("change", async (event) => {
-    const [file] = event.target.files;
-    event.target.value = "";
-    if (!file) return;
+  async function upload(file) {
+    withdrawOffer();
     if (file.size > 65536) { say(file.name + " is too large for a level"); return; }
-    if (await check(await file.text(), "upload")) say("Opened " + file.name);
+    try {
+      const content = await file.text();
+      if (content.trim()) await open(content, file.name, "Opened "); else say(file.name + " is empty");
+    } catch (error) {
+      say(error instanceof DOMException ? file.name + " cannot be read" : explain(error));
+    }
+  }
+
+  // Shows the level of a file. If it is not valid, the level that is being edited stays as it is.
+  async function open(level, name, done) {
+    const { error, overrides: opened } = await post("level", { world, level, seed: seed() });
+    if (error) { say(name + " cannot be opened: " + error); return; }
+    if (!await check(opened, "file")) return;
+    say(done + name);
+    keep();
+  }
+
+  text.addEventListener("input", () => { source = "text"; checkTextSoon(); keep(); });
+  find("seed").addEventListener("input", () => { checkSoon(...edited()); keep(); });
+  find("reseed").addEventListener("click", () => {
+    find("seed").value = seed() < Number(find("seed").max) ? seed() + 1 : 0;
+    check(...edited());
+    keep();
+  });
+  find("reset").addEventListener("click", () => {
+    form.reset();
+    source = "form";
+    check({}, "reset");
+    keep();
+  });
+  find("save").addEventListener("click", (event) => { if (event.detail < 2) save(); }); // once for a double click
+  find("file-name").addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) save(); });
+  find("file-name").addEventListener("input", () => {
+    if (find("replace")) say("");
+    withdrawOffer();
+    keep();
+  });
+  find("load").addEventListener("click", load);
+  find("upload").addEventListener("change", (event) => {
+    const [file] = event.target.files;
+    if (file) upload(file);
+    event.target.value = "";
   });
   find("play").addEventListener("click", async () => {
     if (!await isValid()) return;
@@ -294,7 +422,18 @@ function addEditor() {
     play.textContent = "Play";
     if (!isStarted) play.focus();
   });
-  check(start.level, "start");
+
+  async function begin() {
+    const kept = draft.get() ?? { level: start.level, seed: "0", name: "" };
+    find("seed").value = kept.seed;
+    find("file-name").value = kept.name;
+    source = "text";
+    text.value = kept.level; // to be corrected there if it is not valid
+    if (!await check(kept.level, "start") || !kept.isEarlier || text.value === "{}") return;
+    say("This is the level that you edited last. \"Reset all\" brings back the original.");
+  }
+
+  begin();
 }
 
 if (document.getElementById("level-text")) addEditor();

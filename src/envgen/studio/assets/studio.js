@@ -175,9 +175,22 @@ function connect() {
     setConnection("Not connected: is envgen studio still running?");
     if (events && events.readyState === EventSource.CLOSED) { // refused: the browser does not try again by itself
       disconnect();
-      setTimeout(connect, 3000);
+      explainRefusal(address);
     }
   };
+}
+
+// Tries again, unless it is useless: another studio may have taken the port, or the address may never have been valid.
+async function explainRefusal(address) {
+  let reason = "";
+  try {
+    const response = await fetch(address);
+    if (response.status < 400 || response.status >= 500) response.body.cancel();
+    else reason = response.status === 403 ? "the studio was restarted; open its new address" : await response.text();
+  } catch {
+    // it does not answer
+  }
+  if (reason) setConnection("Not connected: " + reason.trim()); else setTimeout(connect, 3000);
 }
 
 function disconnect() {
@@ -213,14 +226,17 @@ function tickedRuns() {
 function addComparison() {
   const status = document.getElementById("compare-status");
   let latest = 0;
+  let compared = ""; // the runs of the comparison
+  let missing = ""; // what is said of runs that the address names and the folder does not hold
 
   async function compare() {
     const runs = tickedRuns();
     const query = new URLSearchParams(runs.map((id) => ["run", id])).toString();
     history.replaceState(null, "", query ? "?" + query : location.pathname);
     const request = ++latest;
+    compared = runs.join();
     if (!runs.length) {
-      status.textContent = "";
+      status.textContent = missing;
       update('<div id="comparison"></div>');
       return;
     }
@@ -228,16 +244,25 @@ function addComparison() {
       const html = await get("compare?" + query);
       if (request !== latest) return;
       update(html);
-      status.textContent = runs.length === 1 ? "One run is shown." : runs.length + " runs are compared.";
+      status.textContent = (runs.length === 1 ? "One run is shown. " : runs.length + " runs are compared. ") + missing;
     } catch (error) {
       status.textContent = explain(error);
     }
   }
 
   const soon = debounce(compare, 150);
-  document.addEventListener("change", (event) => { if (event.target.matches("input[name=run]")) soon(); });
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches("input[name=run]")) return;
+    missing = "";
+    soon();
+  });
+  document.addEventListener("updated", (event) => { // a run that is compared may have been deleted
+    if (event.detail === "list" && tickedRuns().join() !== compared) soon();
+  });
   const ticked = new Set(new URLSearchParams(location.search).getAll("run"));
   for (const box of document.querySelectorAll("input[name=run]")) box.checked = ticked.has(box.value);
+  const numMissing = ticked.size - tickedRuns().length;
+  if (numMissing) missing = (numMissing === 1 ? "One run is" : numMissing + " runs are") + " no longer in this folder.";
   if (ticked.size) compare();
 }
 
