@@ -315,6 +315,7 @@ def test_rich_feedback_says_how_the_agent_trains():
         "- Its score is a geometric mean over skills",
         "120,000 steps in the levels, shared according to their weights, and then 120,000 steps in the real game",
         "a level gets 30,000 steps",
+        "- It can unlearn what the levels of a cycle do not reward",
         "- After the last cycle, it trains for 1,000,000 steps in the real game.",
         "64 environments side by side and observes symbols",
         "- It discounts rewards by 0.95 per step: a reward counts a third if it is 20 steps away, and 5% at 60 steps.",
@@ -331,6 +332,7 @@ def test_rich_feedback_says_how_the_agent_trains():
     assert "levels of your design, and at the same time in the real game." in text
     assert "(gru)" in text
     assert "After the last cycle" not in text
+    assert "unlearn" not in text
     assert "discounts" not in text
     assert "practice" not in text
     annealed = dataclasses.replace(mixed, gamma=0.95, final_gamma=0.99, practice_share=0.4, is_pretrained=True)

@@ -50,6 +50,11 @@ def _training_lines(brief: Brief, facts: TrainingFacts) -> list[str]:
         f"{facts.original_steps:,} steps in the real game. With equal weights, a level gets "
         f"{steps_per_level:,} steps: 100 episodes of {steps_per_level // 100:,} steps, for example."
     ]
+    if not facts.mixed:
+        lines.append(
+            "- It can unlearn what the levels of a cycle do not reward: a skill that gives no reward in any of them "
+            "may fall to 0% in the real game as well, and need not return afterwards."
+        )
     if facts.final_steps:
         lines.append(f"- After the last cycle, it trains for {facts.final_steps:,} steps in the real game.")
     lines.append(f"- It plays {facts.num_envs} environments side by side and observes {facts.observation}.")
