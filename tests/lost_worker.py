@@ -47,7 +47,7 @@ def run_two(folder: Path, event: str, rank: int, args: list[str]) -> tuple[list[
 
 def assert_says_that_a_process_was_lost(error: str) -> None:
     """One sentence says so, and no traceback."""
-    (line,) = (line for line in error.splitlines() if "envgen" in line)
+    (line,) = (line for line in error.splitlines() if line.startswith("envgen: "))
     assert line.startswith("envgen: another of the 2 processes that train together was lost (")
     assert line.endswith("to resume from the last checkpoint, repeat the command that started all of them")
     assert "Traceback" not in error

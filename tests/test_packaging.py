@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import envgen
-from envgen.imports import EXTRAS
+from envgen.imports import EXTRAS, MissingExtraError, require_extra
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -141,3 +141,11 @@ def test_the_wheel_works_in_a_clean_environment(interpreter, versions, dist, tmp
         result = run(str(python), "-c", f"import gymnasium, envgen; {program}")
         assert result.returncode == 1, program
         assert re.search(rf"pip install ['\"]envgen\[{extra}\]['\"]$", result.stderr.strip()), (program, result.stderr)
+
+
+def test_a_folder_with_the_name_of_a_missing_package_is_not_the_package(tmp_path, monkeypatch):
+    (tmp_path / "some_library").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(EXTRAS, "some_extra", ("some_library",))
+    with pytest.raises(MissingExtraError, match=r"a test needs some_library: pip install 'envgen\[some_extra\]'"):
+        require_extra("some_extra", "a test")

@@ -117,7 +117,7 @@ def test_other_errors_are_not_those_of_a_lost_process(error):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_training_without_a_lost_process_ends_in_one_sentence(tmp_path, rank):
+def test_training_that_loses_a_process_ends_in_one_sentence(tmp_path, rank):
     codes, errors = run_two(tmp_path, "die", rank, TRAIN)
     assert codes[rank] == -signal.SIGKILL
     assert codes[1 - rank] == 2, errors
@@ -128,4 +128,5 @@ def test_ctrl_c_in_one_process_stops_all_after_the_same_update(tmp_path):
     codes, errors = run_two(tmp_path, "interrupt", 1, TRAIN)
     assert codes == [INTERRUPTED, INTERRUPTED], errors
     assert "Interrupted. Resume by repeating the command\n" in errors[0]  # which starts several
-    assert errors[1] == ""  # the main process speaks for all
+    assert "Interrupted" not in errors[1]  # the main process speaks for all
+    assert "Traceback" not in errors[1]

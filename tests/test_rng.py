@@ -37,6 +37,19 @@ def test_those_of_gpus_are_restored_if_the_program_uses_them(is_used, monkeypatc
     assert seeds == [1, 2] * is_used
 
 
+def test_gpus_that_are_used_later_start_from_the_seed_of_the_program(monkeypatch):
+    seeds = []  # the last one is used when CUDA is initialized
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    torch.manual_seed(7)
+    with isolated_rng(5):
+        assert seeds == [7, 5]
+    assert seeds == [7, 5, 7]
+    with isolated_rng():
+        pass
+    assert seeds == [7, 5, 7]
+
+
 def test_other_threads_wait():
     entered = threading.Event()
 

@@ -26,6 +26,12 @@ class MissingExtraError(EnvgenError, ImportError):
     """A package of an optional extra is not installed; the message says how to install it."""
 
 
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported, without importing it. The current directory may hold a folder of its name."""
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None  # such a folder is found, too, but has no origin
+
+
 def require_extra(extra: str, what: str) -> None:
     """Raise MissingExtraError if a package of an extra is missing, without importing any.
 
@@ -33,7 +39,7 @@ def require_extra(extra: str, what: str) -> None:
         what: What needs it, for the message.
     """
     for library in EXTRAS[extra]:
-        if find_spec(library) is None:
+        if not is_installed(library):
             raise MissingExtraError(f"{what} needs {library}: pip install 'envgen[{extra}]'")
 
 

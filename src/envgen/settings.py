@@ -10,6 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, SupportsIndex, get_args, g
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from .text import plural
+
 PositiveInt = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
@@ -107,8 +109,7 @@ def format_validation_error(
         (describe and describe(details)) or _describe_error(details, prefix) for details in errors[:MAX_ERRORS_SHOWN]
     ]
     if len(errors) > len(shown):
-        left_out = len(errors) - len(shown)
-        shown.append(f"and {left_out:,} more error{'s' * (left_out != 1)}")
+        shown.append(f"and {plural(len(errors) - len(shown), 'more error')}")
     return "; ".join(shown)
 
 

@@ -28,6 +28,11 @@ def strip_reasoning(reply: str) -> str:
     return "" if REASONING_START.match(answer) else answer
 
 
+def plural(count: int, noun: str) -> str:
+    """A number of things, such as "1 run" or "2,000 runs"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def to_file_name(name: str) -> str:
     """A name without the separators of paths."""
     return name.replace("/", "-").replace("\\", "-")

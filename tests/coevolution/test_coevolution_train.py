@@ -422,7 +422,7 @@ def test_what_prevents_a_run_is_found_before_models_are_pretrained(tmp_path, mon
     refused(r"seed 0 \(now 1\); choose another directory", Toy(), folder=tmp_path / "run", seed=1)
     refused("holds other runs", Toy(), folder=tmp_path)
     refused("file is not a directory", Toy(), folder=tmp_path / "file" / "run")
-    monkeypatch.setattr("envgen.imports.find_spec", lambda library: None if library == "peft" else library)
+    monkeypatch.setattr("envgen.imports.is_installed", lambda library: library != "peft")
     refused("lora_rank needs peft", Toy(), agent_settings={"lora_rank": 2})
 
 

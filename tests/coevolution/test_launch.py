@@ -87,12 +87,12 @@ def test_processes_that_accelerate_does_not_join_are_refused(monkeypatch):
     Accelerator()  # before, and in this process alone
     for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ProcessGroupError, match="WORLD_SIZE is 2, but accelerate trains in 1 processes on"):
+    with pytest.raises(ProcessGroupError, match="WORLD_SIZE is 2, but the number of processes of accelerate is 1, on"):
         start_accelerator()
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_run_without_a_lost_process_ends_in_one_sentence(models, tmp_path, rank):
+def test_a_run_that_loses_a_process_ends_in_one_sentence(models, tmp_path, rank):
     agent, environment = map(str, models)
     options = ["--rollouts", "800", "--tasks-per-step", "6", "--num-base-tasks", "8", "--num-eval-tasks", "7",
                "--agent.num-generations", "4", "--agent.max-new-tokens", "4", "--environment.max-new-tokens", "48",

@@ -195,6 +195,6 @@ def test_fsdp_is_refused(models, monkeypatch):
 
 
 def test_a_missing_library_is_named(models, monkeypatch):
-    monkeypatch.setattr("envgen.imports.find_spec", lambda name: None)
+    monkeypatch.setattr("envgen.imports.is_installed", lambda name: False)
     with pytest.raises(MissingExtraError, match=r"lora_rank needs peft: pip install 'envgen\[lora\]'"):
         add_adapters(load_model(models[0]).model, 4, 8, seed=0)

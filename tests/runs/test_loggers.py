@@ -300,7 +300,7 @@ def test_the_summary_is_logged_once_after_an_interruption_of_the_final_evaluatio
 def test_unknown_and_missing_loggers_are_refused(tmp_path, monkeypatch):
     with pytest.raises(envgen.EnvgenError, match="did you mean 'tensorboard'"):
         train(tmp_path / "run", log=["tensorbord"])
-    monkeypatch.setattr(loggers, "find_spec", lambda name: None)
+    monkeypatch.setattr(loggers, "is_installed", lambda name: False)
     with pytest.raises(envgen.EnvgenError, match=r"needs the package wandb: pip install 'envgen\[wandb\]'"):
         train(tmp_path / "run", log=["wandb"])
     assert not (tmp_path / "run").exists()

@@ -79,6 +79,22 @@ def test_a_reply_with_errors_can_be_sent_at_once_after_typing(request_view):
     page.get_by_text("The run has not read it yet.").wait_for()
 
 
+def test_a_reply_that_is_changed_while_the_studio_answers_is_not_sent_despite_its_errors(request_view, tmp_path):
+    page, held, checked = request_view.page, [], []
+    page.route("**/reply", lambda route: held.append(route))
+    page.locator("#reply").fill("nonsense")
+    page.get_by_role("button", name="Send").click()
+    request_view.wait_until(lambda: held)
+    page.on("requestfinished", lambda request: request.url.endswith("/reply-check") and checked.append(request))
+    page.locator("#reply").fill("other nonsense")
+    request_view.wait_until(lambda: checked)
+    with page.expect_response("**/reply"):
+        held[0].continue_()
+    page.wait_for_timeout(300)
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
+    assert not list((tmp_path / "run" / "requests").glob("*.reply.md"))
+
+
 @pytest.mark.parametrize("text", ["", " \n "])
 def test_an_empty_reply_is_not_sent(request_view, text):
     page, sent = request_view.page, replies(request_view)

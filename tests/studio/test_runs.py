@@ -12,6 +12,7 @@ from client import serve
 from envgen.runs.compare import compare
 from envgen.runs.store import lock_folder, read_entry
 from envgen.studio import run_pages
+from envgen.studio.page import error_page
 from envgen.studio.runs import LineReader, RunFolder
 from envgen.studio.server import Request
 from run_files import (
@@ -89,6 +90,14 @@ def test_a_page_that_cannot_be_shown_says_why_and_leads_back(comparison, address
     assert answer.headers["Content-Type"].startswith("text/html")
     assert message in answer.text
     assert '<a href=".">Go to the list of runs</a>' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [("it ends here", "It ends here."), ("it ends.", "It ends."), ("did you mean toy?", "Did you mean toy?")],
+)
+def test_a_page_shows_an_error_as_a_sentence(message, sentence):
+    assert f">{sentence}</p>" in error_page("runs", message, 404).body
 
 
 def test_reports_open_in_a_sandbox(comparison):

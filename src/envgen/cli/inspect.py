@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from envgen.text import printable
+from envgen.text import plural, printable
 from envgen.worlds.registry import WorldError, make_world, world_names
 
 from .common import UserError, prepare_png, read_level, require_positive, require_seed, write_png
@@ -52,7 +52,7 @@ def preview(
     parsed, image_file = read_level(level, chosen), prepare_png(out)
     images = chosen.render_levels({f"seed {seed}": parsed for seed in range(seeds)}, columns=min(4, seeds))
     write_png(images, image_file)
-    print(f"{seeds} environment{'s' * (seeds != 1)}: {image_file}")
+    print(f"{plural(seeds, 'environment')}: {image_file}")
     stats(level, world)
 
 

@@ -35,8 +35,8 @@ def start_accelerator() -> Accelerator:
             raise ProcessGroupError(f"accelerate cannot start: {error}; correct its configuration") from error
     if accelerator.num_processes != num_processes:
         raise ProcessGroupError(
-            f"the environment variable WORLD_SIZE is {num_processes}, but accelerate trains in "
-            f"{accelerator.num_processes} processes on {accelerator.device.type}; start the program with "
+            f"the environment variable WORLD_SIZE is {num_processes}, but the number of processes of "
+            f"accelerate is {accelerator.num_processes}, on {accelerator.device.type}; start the program with "
             "accelerate launch or torchrun, and create no Accelerator before"
         )
     return accelerator

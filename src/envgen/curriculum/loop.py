@@ -36,6 +36,7 @@ from envgen.processes import explaining_lost_processes
 from envgen.runs.phases import cycle_phase_name, final_phase_name, original_index
 from envgen.runs.store import PROGRESS, Run, read_progress, reading
 from envgen.settings import FrozenModel
+from envgen.text import plural
 from envgen.worlds.world import Level, World
 
 from .audit import AUDIT_SEEDS, audit_level, original_skills, setting_effects
@@ -490,7 +491,7 @@ def describe_proposal(cycle: int, proposal: Proposal, audits: Sequence[AuditResu
     """Return the levels of a cycle as text for the user."""
     if not proposal.levels:
         return f"Cycle {cycle}: the original"
-    lines = [f"Cycle {cycle}: {len(proposal.levels)} level{'s' * (len(proposal.levels) != 1)}"]
+    lines = [f"Cycle {cycle}: {plural(len(proposal.levels), 'level')}"]
     for k, proposed in enumerate(proposal.levels):
         verdict = f" [{audits[k].verdict}]" if audits else ""
         lines.append(f"  {k + 1}{verdict} {proposed.purpose or 'no purpose given'}")

@@ -5,8 +5,9 @@ from typing import Any
 
 from envgen.runs.kinds import number
 from envgen.settings import flatten
+from envgen.text import plural
 
-from .html import Html, details, format_number, plural, table, tag
+from .html import Html, details, format_number, table, tag
 from .read import as_text, numbers, objects
 
 MAX_CARDS = 4

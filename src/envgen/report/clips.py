@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from envgen.text import plural
 from envgen.worlds.world import World
 
 from .episodes import ActionRecorder, EpisodeError, EpisodePlayer, RecordedEpisode, format_action, repeat
-from .html import plural
 
 NUM_EPISODES = 48
 MAX_STEPS = 1000  # of an episode that is played

@@ -8,6 +8,7 @@ import numpy as np
 
 from envgen.coevolution.task_stores import Rejection
 from envgen.runs.kinds import get_path, model_tokens, number
+from envgen.text import plural
 
 from .charts import chart, curve, figure_row, point_data
 from .curves import Metric, Points, accuracy_points, aggregate, coevolution_points
@@ -20,7 +21,6 @@ from .html import (
     format_seconds,
     format_steps,
     guarded,
-    plural,
     tag,
 )
 from .read import RunFiles, as_text, numbers

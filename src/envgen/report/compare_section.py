@@ -9,6 +9,7 @@ from envgen.runs.compare import FinishedRun, comparable_request, group_labels, m
 from envgen.runs.kinds import TRAIN, get_path, number, total_tokens
 from envgen.runs.statistics import iqm_with_ci
 from envgen.runs.tables import Group, Table
+from envgen.text import plural
 
 from .adaptation import group_adaptation
 from .charts import MAX_BANDS, Axis, axis_labels, chart, curve, figure_row, interval_bar, labeled
@@ -22,7 +23,6 @@ from .html import (
     format_steps,
     heat_cell,
     join,
-    plural,
     table,
     tag,
 )

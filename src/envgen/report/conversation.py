@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from envgen.runs.kinds import number
+from envgen.text import plural
 
-from .html import Html, badge, details, format_number, format_seconds, plural, tag
+from .html import Html, badge, details, format_number, format_seconds, tag
 from .read import RunFiles, as_text, objects, texts
 
 MAX_EXCHANGES = 60

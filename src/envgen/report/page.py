@@ -16,12 +16,13 @@ from envgen.errors import EnvgenError
 from envgen.runs.compare import find_runs
 from envgen.runs.kinds import number
 from envgen.runs.store import RunError, write_bytes
+from envgen.text import plural
 from envgen.worlds.world import World
 
 from .charts import swatch
 from .clips import Clip, make_clips
 from .compare_section import RunGroup, compare_section, describe_result, group_runs
-from .html import Html, badge, details, guarded, join, plural, tag, to_json
+from .html import Html, badge, details, guarded, join, tag, to_json
 from .pictures import LevelMaps, PictureStore
 from .read import RunFiles, open_run
 from .train_section import clips_section, train_section

@@ -8,6 +8,7 @@ from PIL import Image
 
 from envgen.runs.kinds import number, skill_rates
 from envgen.settings import flatten
+from envgen.text import plural
 
 from .adaptation import adaptation_section
 from .archive import archive_cards, archive_facts, archive_table
@@ -27,7 +28,6 @@ from .html import (
     guarded,
     heat_cell,
     join,
-    plural,
     table,
     tag,
     to_json,

@@ -13,7 +13,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -21,6 +20,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from envgen.errors import EnvgenError
+from envgen.imports import is_installed
 from envgen.settings import format_choice_error, format_validation_error
 from envgen.worlds.world import World
 
@@ -181,8 +181,7 @@ def check_loggers(names: Any) -> None:
     for name in names:
         if name not in LOGGERS:
             raise LoggerError(f"log {format_choice_error(name, list(LOGGERS))}")
-        spec = find_spec(name)
-        if spec is None or spec.origin is None:  # a folder of this name is found, too, but has no origin
+        if not is_installed(name):
             raise LoggerError(f"--log {name} needs the package {name}: pip install 'envgen[{name}]'")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from envgen.text import printable
+from envgen.text import plural, printable
 
 from .kinds import Kind
 from .statistics import Aggregate
@@ -121,8 +121,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         groups = [group for table in self.tables for group in table.groups]
-        runs, num_groups, tasks = sum(group.num_seeds for group in groups), len(groups), len(self.tables)
-        counts = f"{runs} finished run{'s' * (runs != 1)} in {num_groups} group{'s' * (num_groups != 1)}"
+        tasks, num_runs = len(self.tables), sum(group.num_seeds for group in groups)
+        counts = f"{plural(num_runs, 'finished run')} in {plural(len(groups), 'group')}"
         names = (
             ", ".join(printable(table.task) for table in self.tables) if tasks <= 3 else f"{tasks} worlds or domains"
         )

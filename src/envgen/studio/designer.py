@@ -12,12 +12,13 @@ from envgen.designers.designer import Brief, Cycle
 from envgen.designers.earlier_levels import EarlierLevels, collect_earlier_levels
 from envgen.designers.names import NameObfuscator
 from envgen.designers.reply import MAX_CHARS, ParsedReply, parse_reply
-from envgen.report.html import Html, badge, breakable, details, join, plural, tag, to_json
+from envgen.report.html import Html, badge, breakable, details, join, tag, to_json
 from envgen.report.pictures import LevelMaps
 from envgen.report.read import as_text, objects, texts
 from envgen.report.train_section import level_card
 from envgen.runs.files import read_regular
 from envgen.runs.kinds import get_path, number
+from envgen.text import plural
 from envgen.worlds.world import World
 
 from .levels import level_form

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
 from envgen.report.compare_section import compare_section, describe_result, group_runs
-from envgen.report.html import Html, badge, breakable, format_steps, guarded, join, plural, tag
+from envgen.report.html import Html, badge, breakable, format_steps, guarded, join, tag
 from envgen.report.read import CycleFiles, objects
 from envgen.report.train_section import level_card, score_chart, train_parts
 from envgen.runs.store import PROGRESS
+from envgen.text import plural
 
 from .page import gone_part, page, part
 from .pictures import StudioMaps

@@ -84,8 +84,10 @@ function addReply() {
     }
     try {
       const despite = button.dataset.despite === "yes";
-      const { conflict } = await post("reply", { ...requestId, text: reply.value, despite_errors: despite });
+      const text = reply.value;
+      const { conflict } = await post("reply", { ...requestId, text, despite_errors: despite });
       if (!conflict) { close("Sent."); return; }
+      if (reply.value !== text) return; // the errors are those of what it was before
       status.textContent = "The reply has errors. The run would ask again.";
       button.textContent = "Send anyway";
       button.dataset.despite = "yes";

@@ -190,6 +190,7 @@ async function explainRefusal(address) {
   } catch {
     // it does not answer
   }
+  if (events) return; // the page was hidden and seen again
   if (reason) setConnection("Not connected: " + reason.trim()); else setTimeout(connect, 3000);
 }
 
