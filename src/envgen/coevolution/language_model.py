@@ -23,8 +23,6 @@ from transformers import (
 )
 from transformers.utils.logging import disable_progress_bar
 
-from envgen.rng import isolated_rng
-
 from .model_files import ModelError, render_template
 from .settings import ModelSize
 
@@ -220,5 +218,6 @@ def model_config(vocab_size: int, size: ModelSize) -> Lfm2Config:
 
 def new_model(tokenizer: PreTrainedTokenizerFast, size: ModelSize, seed: int) -> LanguageModel:
     """A model with random weights."""
-    with isolated_rng(seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
         return LanguageModel(Lfm2ForCausalLM(model_config(len(tokenizer), size)), tokenizer)
