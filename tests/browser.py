@@ -65,7 +65,7 @@ class View:
         self.open_requests: list[str] = []
         self.page.on("request", self._note_request)
         for event in ("requestfinished", "requestfailed"):
-            self.page.on(event, lambda request: self.open_requests.remove(request.url))
+            self.page.on(event, self._note_response)
         url = address.as_uri() if isinstance(address, Path) else address
         self.origin = url if isinstance(address, Path) else "/".join(url.split("/")[:3]) + "/"
         self.page.goto(url)
@@ -77,6 +77,10 @@ class View:
     def _note_request(self, request: Any) -> None:
         self.requests.append(request.url)
         self.open_requests.append(request.url)
+
+    def _note_response(self, request: Any) -> None:
+        if request.url in self.open_requests:
+            self.open_requests.remove(request.url)
 
     def wait_until(self, check: Callable[[], object]) -> None:
         """Wait for what no locator can tell, such as the pixels of a canvas."""

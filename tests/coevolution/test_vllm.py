@@ -140,7 +140,7 @@ def test_missing_server_and_bad_addresses_are_explained(lm):
 
 
 def test_the_library_that_sends_weights_is_needed_from_the_start(lm, monkeypatch):
-    monkeypatch.setattr("envgen.coevolution.vllm.find_spec", lambda library: None)
+    monkeypatch.setattr("envgen.coevolution.vllm.is_installed", lambda library: False)
     with FakeVllmServer(lm) as server:
         VllmSampler(server.url, transfer=RecordingTransfer()).check()
         with pytest.raises(ModelError, match="weight transfer to vLLM needs TRL: pip install"):

@@ -227,7 +227,7 @@ def test_links_in_the_folder_are_not_followed(recording, tmp_path, monkeypatch):
 
 
 def test_without_ffmpeg_videos_are_webp(monkeypatch):
-    monkeypatch.setattr(videos, "find_spec", lambda name: None)
+    monkeypatch.setattr(videos, "is_installed", lambda name: False)
     assert choose_format(None) == "webp"
     assert choose_format("gif") == "gif"
     with pytest.raises(VideoError, match=r"MP4 files need imageio-ffmpeg: pip install 'envgen\[video\]'"):

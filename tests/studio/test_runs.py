@@ -94,7 +94,12 @@ def test_a_page_that_cannot_be_shown_says_why_and_leads_back(comparison, address
 
 @pytest.mark.parametrize(
     ("message", "sentence"),
-    [("it ends here", "It ends here."), ("it ends.", "It ends."), ("did you mean toy?", "Did you mean toy?")],
+    [
+        ("it ends here", "It ends here."),
+        ("it ends.", "It ends."),
+        ("did you mean toy?", "Did you mean toy?"),
+        ("out/run is gone", "out/run is gone."),
+    ],
 )
 def test_a_page_shows_an_error_as_a_sentence(message, sentence):
     assert f">{sentence}</p>" in error_page("runs", message, 404).body

@@ -2,13 +2,13 @@
 
 import time
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 from tyro.conf import Positional
 
+from envgen.imports import is_installed
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import World, sample_actions
 
@@ -63,7 +63,7 @@ def bench(world: Annotated[str, Positional, default("crafter", "[WORLD]")] = "cr
     print(f"{chosen.name}, 256 environments, random actions, resets included:")
     for observation in (name for name in chosen.observations if name != "text"):
         print(f"  {observation:8} {_env_speed(chosen, observation, seconds):>9,.0f} steps/s")
-    if find_spec("torch") is None:
+    if not is_installed("torch"):
         print("To measure learning: pip install 'envgen[train]'")
         return
     speed = _learning_speed(chosen, seconds)

@@ -179,10 +179,12 @@ class Coevolution:
     def execute(self) -> list[ProgressLine]:
         """Run to the end of the plan; returns all lines of progress.jsonl."""
         self._resume()
-        num_processes = self.agent.policy.accelerator.num_processes
+        accelerator = self.agent.policy.accelerator
+        # on GPUs, a process would wait forever for one that is lost, and torchrun ends it by SIGTERM
+        handle_sigterm = accelerator.num_processes == 1 or accelerator.device.type == "cpu"
         with (
-            GracefulInterrupt() as interrupt,
-            explaining_lost_processes(num_processes, lambda: interrupt.by_ctrl_c),
+            GracefulInterrupt(handle_sigterm) as interrupt,
+            explaining_lost_processes(accelerator.num_processes, lambda: interrupt.by_ctrl_c),
         ):
             self._train(interrupt)
         return list(read_progress(self.run.folder))

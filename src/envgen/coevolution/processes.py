@@ -26,7 +26,7 @@ def start_accelerator() -> Accelerator:
         accelerator = Accelerator()
     else:
         meet()
-        on_cpu = os.environ.get("ACCELERATE_USE_CPU", "").lower() in TRUE or not torch.accelerator.is_available()
+        on_cpu = os.environ.get("ACCELERATE_USE_CPU", "").lower() in TRUE or not torch.cuda.is_available()
         # accelerate passes on what differs from its default, nccl, and on GPUs prefers a backend of its own choice
         group = InitProcessGroupKwargs(backend="gloo" if on_cpu else "nccl", timeout=GROUP_TIMEOUT)
         try:

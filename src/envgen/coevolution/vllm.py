@@ -9,13 +9,14 @@ import math
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+
+from envgen.imports import is_installed
 
 from .language_model import LanguageModel, ModelError
 from .lora import base_parameters, merged_weights
@@ -85,7 +86,7 @@ class VllmSampler:
 
     def check(self) -> None:
         self.model_id()
-        if isinstance(self.transfer, NcclTransfer) and find_spec("trl") is None:
+        if isinstance(self.transfer, NcclTransfer) and not is_installed("trl"):
             raise ModelError(f"{MISSING_TRL}: pip install 'trl[vllm]'")
 
     def generate(

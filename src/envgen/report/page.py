@@ -9,10 +9,10 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 
 from envgen.errors import EnvgenError
+from envgen.imports import is_installed
 from envgen.runs.compare import find_runs
 from envgen.runs.kinds import number
 from envgen.runs.store import RunError, write_bytes
@@ -189,7 +189,7 @@ def _level_maps(
 
 
 def _has_checkpoint(run: RunFiles) -> bool:
-    return (run.folder / "checkpoints").is_dir() and find_spec("torch") is not None
+    return (run.folder / "checkpoints").is_dir() and is_installed("torch")
 
 
 def load_clips(run: RunFiles, world: World) -> list[Clip]:

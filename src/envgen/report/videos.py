@@ -4,7 +4,6 @@ import io
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from importlib.util import find_spec
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from envgen.errors import EnvgenError
+from envgen.imports import is_installed
 from envgen.runs.store import write_bytes
 from envgen.settings import format_choice_error
 from envgen.worlds.world import Level, World
@@ -35,7 +35,7 @@ class VideoError(EnvgenError):
 
 def choose_format(name: str | None) -> VideoFormat:
     """A format by its name; by default MP4 if imageio-ffmpeg is installed, else WebP."""
-    has_ffmpeg = find_spec("imageio_ffmpeg") is not None
+    has_ffmpeg = is_installed("imageio_ffmpeg")
     if name is None:
         return "mp4" if has_ffmpeg else "webp"
     for known in get_args(VideoFormat):

@@ -46,7 +46,8 @@ def page(view: str, title: str, *children: Child, stream: str = "", scripts: Seq
 def error_page(view: str, message: str, status: int) -> Response:
     """A page for an address that leads nowhere, such as that of a run that has been deleted."""
     end = "" if message.endswith((".", "?")) else "."
-    shown = tag("p", f"{message[:1].upper()}{message[1:]}{end}", class_="warning untrusted")
+    is_word = message.partition(" ")[0].isalpha()  # and not a path
+    shown = tag("p", f"{message[:1].upper() if is_word else message[:1]}{message[1:]}{end}", class_="warning untrusted")
     link = tag("p", tag("a", "Go to the list of runs", href="."))
     return page(view, "This page cannot be shown", shown, link)._replace(status=status)
 
