@@ -4,12 +4,21 @@ import os
 import signal
 
 import hypothesis
+import pytest
 
 hypothesis.settings.register_profile("envgen", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("envgen")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # windows open nowhere
 os.environ["OMP_NUM_THREADS"] = "1"  # as below, for the processes that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, programs would ignore Ctrl-C
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from browser import open_browser  # which imports playwright
+
+    with open_browser() as browser:
+        yield browser
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -100,6 +100,14 @@ def meet() -> Any:
     return store
 
 
+def hangs_after_loss() -> bool:
+    """Whether this process would wait forever for another that has ended (NCCL); gloo raises an error."""
+    from torch import distributed
+
+    is_grouped = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+    return is_grouped and distributed.get_backend() != "gloo"
+
+
 @contextmanager
 def explaining_lost_processes(size: int, is_stopping: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """Context for what `size` processes do together: a ProcessLostError says so if another of them has ended.

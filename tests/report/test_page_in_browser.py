@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_page import write_hostile_runs
 
-from browser import View, expect, open_browser
+from browser import View, expect
 from envgen.report.clips import Clip
 from envgen.report.page import write_report
 from run_files import write_comparison, write_train_run
@@ -20,12 +20,6 @@ INK = """canvas => {
   for (let k = 0; k < pixels.length; k += 4) if (pixels[k + 3] > 200) colors.add(pixels[k] + "," + pixels[k + 1] + "," + pixels[k + 2]);
   return [...colors];
 }"""  # noqa: E501
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,10 @@ import pytest
 from client import serve
 from test_studio_designer import ask, write_run
 
-from browser import View, expect, open_browser
+from browser import View, expect
 from run_files import write_train_run
 
 GONE = "There is no such run in this folder; it may have been deleted or moved."
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as browser:
-        yield browser
 
 
 def test_the_page_of_a_run_says_when_the_run_is_deleted_and_when_it_is_back(browser, tmp_path):

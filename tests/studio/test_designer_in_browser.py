@@ -6,13 +6,7 @@ import pytest
 from client import serve
 from test_studio_designer import VALID, ask, write_run
 
-from browser import View, expect, open_browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as browser:
-        yield browser
+from browser import View, expect
 
 
 @pytest.fixture

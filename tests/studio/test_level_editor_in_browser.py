@@ -5,15 +5,9 @@ import json
 import pytest
 from client import serve
 
-from browser import View, expect, open_browser
+from browser import View, expect
 
 IS_CHECKED = "() => document.getElementById('map').complete && document.getElementById('map').naturalWidth > 0"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as browser:
-        yield browser
 
 
 @pytest.fixture

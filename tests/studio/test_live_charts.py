@@ -1,19 +1,12 @@
 """Charts of a run in progress, in a real browser: they are updated in place as the run goes on."""
 
-import pytest
 from client import serve
 
-from browser import View, expect, open_browser
+from browser import View, expect
 from envgen.runs.store import lock_folder
 from run_files import SKILLS, write_json, write_train_run
 
 WOOD, TABLE, _ = SKILLS
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as browser:
-        yield browser
 
 
 def teach(run_dir, cycle: int, *skills: str) -> None:

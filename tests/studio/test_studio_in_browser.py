@@ -15,7 +15,7 @@ from test_studio_designer import VALID, ask, write_run
 from toy_world import PLAN, ToyWorld
 
 import envgen
-from browser import View, expect, open_browser
+from browser import View, expect
 from envgen.designers.chat.offline import open_requests
 from envgen.runs.store import lock_folder
 from run_files import HOSTILE, make_hostile, write_comparison, write_cycle, write_json, write_train_run
@@ -34,12 +34,6 @@ UNNAMED = """() => [...document.querySelectorAll("input, select, textarea, butto
   .filter(element => !(element.labels?.length || element.getAttribute("aria-label") || element.textContent.trim()
     || element.title || element.hasAttribute("alt")))
   .map(element => element.outerHTML.slice(0, 200))"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

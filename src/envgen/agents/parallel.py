@@ -274,11 +274,6 @@ class ProcessGroup:
         """Whether this process writes files and evaluates."""
         return self.rank == 0
 
-    @property
-    def hangs_after_loss(self) -> bool:
-        """Whether this process would wait forever for another that has ended (NCCL); gloo raises an error."""
-        return self.size > 1 and distributed.is_initialized() and distributed.get_backend() != "gloo"
-
     def local_slice(self, num_envs: int) -> slice:
         """The environments of this process, out of `num_envs` in all processes."""
         if num_envs % self.size:

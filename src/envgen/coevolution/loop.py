@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from envgen.interrupts import GracefulInterrupt
-from envgen.processes import explaining_lost_processes
+from envgen.processes import explaining_lost_processes, hangs_after_loss
 from envgen.runs.checkpoint import loading
 from envgen.runs.kinds import TOKEN_COUNTS
 from envgen.runs.store import Run, read_progress
@@ -179,12 +179,10 @@ class Coevolution:
     def execute(self) -> list[ProgressLine]:
         """Run to the end of the plan; returns all lines of progress.jsonl."""
         self._resume()
-        accelerator = self.agent.policy.accelerator
-        # on GPUs, a process would wait forever for one that is lost, and torchrun ends it by SIGTERM
-        handle_sigterm = accelerator.num_processes == 1 or accelerator.device.type == "cpu"
+        num_processes = self.agent.policy.accelerator.num_processes
         with (
-            GracefulInterrupt(handle_sigterm) as interrupt,
-            explaining_lost_processes(accelerator.num_processes, lambda: interrupt.by_ctrl_c),
+            GracefulInterrupt(handle_sigterm=not hangs_after_loss()) as interrupt,
+            explaining_lost_processes(num_processes, lambda: interrupt.by_ctrl_c),
         ):
             self._train(interrupt)
         return list(read_progress(self.run.folder))

@@ -28,7 +28,7 @@ from envgen.designers.designer import LevelChain
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
 from envgen.errors import EnvgenError
 from envgen.interrupts import GracefulInterrupt
-from envgen.processes import explaining_lost_processes
+from envgen.processes import explaining_lost_processes, hangs_after_loss
 from envgen.runs.checkpoint import loading
 from envgen.runs.statistics import has_coverage, score, success_counts, success_rates
 from envgen.runs.store import Run, RunError
@@ -198,7 +198,7 @@ class PhaseTrainer:
             processes = learner.process_group
             with (
                 # when a process is lost, torchrun ends the others by SIGTERM: let them say so, where they can
-                GracefulInterrupt(handle_sigterm=not processes.hangs_after_loss) as interrupt,
+                GracefulInterrupt(handle_sigterm=not hangs_after_loss()) as interrupt,
                 explaining_lost_processes(processes.size, lambda: interrupt.by_ctrl_c),
             ):
                 learner.train(phase.envs, steps, partial(self._on_update, phase, interrupt), resume=resume)
